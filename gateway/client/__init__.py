@@ -1,0 +1,1 @@
+"""For programs: objects into and out of any buffer, by RDMA where the server can."""

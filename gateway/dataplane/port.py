@@ -1,0 +1,172 @@
+"""The ports of the data plane: what RDMA means to the rooms above it.
+
+Vocabulary: a *fabric* is one opened device port; a *lane* is one queue pair with the registered
+memory that only it can reach (a protection domain of its own, so that no other peer's rkey opens
+it); a *lease* lends a lane of the gateway's arena to one session.
+
+Ownership: whoever opened a lane closes it. ``close`` moves the QP to ERR, waits until every work
+request is flushed, and only then frees or lends the memory again. Cancelling a coroutine frees
+nothing; ``close`` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+from typing_extensions import Buffer
+
+from gateway.wire.extent import FileExtent
+
+
+class LinkLayer(Enum):
+    ETHERNET = "Ethernet"
+    INFINIBAND = "InfiniBand"
+
+
+@dataclass(frozen=True, slots=True)
+class FabricInfo:
+    """One opened device port.
+
+    Attributes:
+        kind: "verbs" or "soft".
+        gid: 16 raw bytes, network order.
+        lid: 0 on Ethernet.
+        mtu_bytes: the port's active MTU, capped by configuration.
+        max_message_bytes: port's max_msg_sz.
+    """
+
+    kind: str
+    device: str
+    port: int
+    gid: bytes
+    gid_index: int
+    lid: int
+    link_layer: LinkLayer
+    mtu_bytes: int
+    max_message_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class QpAddress:
+    """Where a queue pair is found. `psn` is its first send PSN: 24 bits, random, never 0."""
+
+    qpn: int
+    psn: int
+    gid: bytes
+    lid: int
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteBuffer:
+    """A peer's registered memory. The rkey is never logged."""
+
+    addr: int
+    rkey: int
+    length_bytes: int
+
+    def __repr__(self) -> str:
+        return f"RemoteBuffer(length_bytes={self.length_bytes})"
+
+
+class CompletionClass(Enum):
+    """Who is to blame for a failed completion, by wc.status alone."""
+
+    LOCAL = "local"  # our own memory, length or QP state
+    REMOTE = "remote"  # the peer refused: access, invalid request, operation
+    TRANSPORT = "transport"  # no answer: retries or RNR retries exceeded, or our deadline
+    FLUSH = "flush"  # the QP was already in error
+
+
+class Need(Enum):
+    """What a session will do with the arena's lane that it asks for."""
+
+    SEND = "send"  # GET: a ring of slots; any lane will do, the peer gets no rights to it
+    RECEIVE = "receive"  # PUT: the peer writes `length_bytes` into it
+
+
+class Lane(Protocol):
+    """One queue pair and its memory. Coroutines of the event loop's thread."""
+
+    @property
+    def local(self) -> QpAddress:
+        """Our side, with a PSN drawn fresh for this use."""
+
+    @property
+    def buffer(self) -> RemoteBuffer:
+        """The lane's memory as a peer may use it: what goes into token and mr headers."""
+
+    @property
+    def memory(self) -> memoryview:
+        """The lane's bytes, for hashing; valid until close."""
+
+    def connect(self, peer: QpAddress) -> None:
+        """INIT → RTR (rq_psn = peer.psn) → RTS (sq_psn = our own).
+
+        Raises ClientError(InvalidArgument) where the address can't be routed (LID 0 on
+        InfiniBand, GID of another family), TransportError otherwise.
+        """
+
+    def post_receive(self) -> None:
+        """Post the one receive that the peer's immediate consumes. Any time before it can come."""
+
+    async def received(self, cookie: int, length_bytes: int | None, deadline_s: float) -> int:
+        """Wait for the WRITE_WITH_IMM; returns its byte_len.
+
+        Raises TransportError: imm != cookie, byte_len != length_bytes (where given), a failed
+        completion, or RDMATransferTimeout after `deadline_s` seconds.
+        """
+
+    async def send_extents(
+        self,
+        extents: Sequence[FileExtent],
+        to: RemoteBuffer,
+        cookie: int | None,
+        deadline_s: float,
+    ) -> int:
+        """Files → slots of this lane → WRITEs into `to`; the last carries `cookie` as immediate.
+
+        One call into C, pipelined there. Returns the bytes sent once all were acknowledged.
+        """
+
+    async def write(self, length_bytes: int, to: RemoteBuffer, cookie: int, deadline_s: float) -> None:
+        """One WRITE_WITH_IMM of the lane's first `length_bytes` into `to` (a client's PUT)."""
+
+    async def read(self, length_bytes: int, source: RemoteBuffer, deadline_s: float) -> None:
+        """RDMA READ `source` into the lane's first `length_bytes`."""
+
+    async def store(self, fd: int, file_offset_bytes: int, length_bytes: int) -> None:
+        """Write the lane's first `length_bytes` to a file, off the event loop, without the GIL."""
+
+    async def close(self) -> None:
+        """QP to ERR, drain, recycle or destroy; then the memory may be lent again. Idempotent."""
+
+
+class Fabric(Protocol):
+    """An opened device port, with the gateway's arena of lanes or without one (a client)."""
+
+    @property
+    def info(self) -> FabricInfo: ...
+
+    @property
+    def healthy(self) -> bool:
+        """False once the device or its port is gone; new work is refused, old work ends."""
+
+    def lease(self, need: Need, length_bytes: int) -> Lane:
+        """A lane of the arena, QP in INIT. BusyError where all are lent or cooling down.
+
+        Raises ClientError(EntityTooLarge, 413) where no lane could ever carry RECEIVE of that
+        length.
+        """
+
+    def attach(self, buffer: Buffer, *, remote_write: bool) -> Lane:
+        """A lane over the caller's own memory (a client's): registered here, released by close.
+
+        The buffer must stay alive and of the same size until close; a read-only buffer is
+        allowed where not remote_write.
+        """
+
+    async def close(self) -> None:
+        """Close every lane first, then the device."""

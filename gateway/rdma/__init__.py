@@ -1,0 +1,1 @@
+"""What the RDMA protocols mean, above the data plane."""

@@ -1,0 +1,47 @@
+"""What a verb may ask of a request's bytes, whichever way they came.
+
+HTTP's body (``web.body``) and an RDMA transfer (``rdma``) keep this port, so that a verb can't tell
+them apart: it stages, pours, checks nothing twice, and commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from gateway.storage.port import Staged
+from gateway.wire.checksums import Algorithm
+
+
+@dataclass(frozen=True, slots=True)
+class Poured:
+    """What went into the staged file, as computed on the way (never as claimed).
+
+    Attributes:
+        md5: 16 bytes.
+        checksums: base64 by algorithm: every algorithm the client declared (already verified
+            against its value) or that the caller asked for, and CRC64NVME where none was named.
+    """
+
+    size_bytes: int
+    md5: bytes
+    checksums: Mapping[Algorithm, str] = field(default_factory=dict)
+
+
+class Body(Protocol):
+    """The bytes of one request; poured or read once, in whole."""
+
+    @property
+    def length_bytes(self) -> int | None:
+        """The decoded length where it is announced; None for Transfer-Encoding: chunked."""
+
+    async def pour(self, staged: Staged, also: frozenset[Algorithm] = frozenset()) -> Poured:
+        """Move everything into `staged`, verified: length, signatures, MD5, SHA-256, checksums.
+
+        Raises ClientError (BadDigest, IncompleteBody, …) or TransportError; then nothing may be
+        committed.
+        """
+
+    async def read(self, limit_bytes: int) -> bytes:
+        """A small body (XML) in memory, verified the same way; MaxMessageLengthExceeded over it."""

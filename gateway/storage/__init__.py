@@ -1,0 +1,1 @@
+"""Where objects live: the port every driver keeps, and the drivers."""

@@ -1,0 +1,304 @@
+"""The port of every storage: what the S3 verbs may ask, and what each driver promises.
+
+Rules that hold for all drivers (the contract suite checks them):
+
+* An object becomes visible in one step. A crash leaves the old one or the new one.
+* Write conditions are checked in the same step that publishes, never before it.
+* A reader opened before a replacement or a delete reads the bytes it opened, to the end.
+* ``commit_*`` returns only when the object is durable to the configured level.
+* Staged bytes that were never committed vanish on ``discard`` or at the next start.
+
+All methods are coroutines of the event loop's thread; blocking work happens in the driver's own
+threads. They raise ``gateway.errors`` exceptions: NoSuchBucket, NoSuchKey, NoSuchUpload, …
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Protocol
+
+from gateway.wire.checksums import Algorithm, ChecksumType
+from gateway.wire.conditional import NO_CONDITIONS, Conditions
+from gateway.wire.extent import FileExtent
+
+NULL_VERSION = "null"
+_EMPTY: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectAttributes:
+    """What a client says of an object, kept and given back word for word.
+
+    Attributes:
+        headers: lower-case name to value: content-type, cache-control, content-disposition,
+            content-encoding, content-language, expires, website-redirect-location.
+        metadata: x-amz-meta-* names (lower case, without the prefix) to values.
+        tags: (key, value), in order.
+        storage_class: as sent; "STANDARD" where not.
+    """
+
+    headers: Mapping[str, str] = _EMPTY
+    metadata: Mapping[str, str] = _EMPTY
+    tags: tuple[tuple[str, str], ...] = ()
+    storage_class: str = "STANDARD"
+
+
+@dataclass(frozen=True, slots=True)
+class PartInfo:
+    """One part of an upload, or of a finished multipart object.
+
+    Attributes:
+        number: 1..10000.
+        etag: unquoted; hex MD5 of the part.
+        modified_ns: POSIX nanoseconds.
+        checksums: base64 by algorithm.
+    """
+
+    number: int
+    size_bytes: int
+    etag: str
+    modified_ns: int
+    checksums: Mapping[Algorithm, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    """A stored object, complete enough for HEAD, lists and conditions.
+
+    Attributes:
+        etag: unquoted.
+        modified_ns: POSIX nanoseconds; HTTP dates cut them to seconds.
+        version_id: "null" where the bucket is not versioned.
+        parts: the finished upload's parts, () for a plain object.
+    """
+
+    bucket: str
+    key: str
+    size_bytes: int
+    etag: str
+    modified_ns: int
+    attributes: ObjectAttributes
+    checksums: Mapping[Algorithm, str] = field(default_factory=dict)
+    checksum_type: ChecksumType = ChecksumType.FULL_OBJECT
+    version_id: str = NULL_VERSION
+    parts: tuple[PartInfo, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectDraft:
+    """All that a commit needs besides the staged bytes."""
+
+    size_bytes: int
+    etag: str
+    attributes: ObjectAttributes = field(default_factory=ObjectAttributes)
+    checksums: Mapping[Algorithm, str] = field(default_factory=dict)
+    checksum_type: ChecksumType = ChecksumType.FULL_OBJECT
+
+
+@dataclass(frozen=True, slots=True)
+class BucketInfo:
+    name: str
+    created_ns: int
+    region: str
+
+
+@dataclass(frozen=True, slots=True)
+class UploadInfo:
+    """A multipart upload in progress."""
+
+    bucket: str
+    key: str
+    upload_id: str
+    initiated_ns: int
+    attributes: ObjectAttributes
+    checksum_algorithm: Algorithm | None = None
+    checksum_type: ChecksumType | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ListQuery:
+    """One page of a listing, in byte order of UTF-8 keys.
+
+    Attributes:
+        after: entries that sort after this, exclusively; "" begins at the start. Where it is a
+            common prefix (ends in the delimiter and begins with `prefix`), all keys below it are
+            past too. A plain marker need not exist, and prefixes that contain later keys appear.
+        limit: 0..1000 entries (objects and prefixes together).
+    """
+
+    bucket: str
+    prefix: str = ""
+    delimiter: str = ""
+    after: str = ""
+    limit: int = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class ListPage:
+    """`objects` and `prefixes`, each in byte order; `next_after` is None on the last page.
+
+    `next_after` is the last entry shown (a key or a common prefix): pass it as `after`.
+    """
+
+    objects: tuple[ObjectInfo, ...]
+    prefixes: tuple[str, ...]
+    next_after: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class UploadPage:
+    """Uploads in order of (key, initiated, upload id); markers of the last entry, or None."""
+
+    uploads: tuple[UploadInfo, ...]
+    prefixes: tuple[str, ...]
+    next_key: str | None
+    next_upload_id: str | None
+
+
+class Staged(Protocol):
+    """A place for bytes that no one sees yet. One writer; append only."""
+
+    def fileno(self) -> int | None:
+        """A writable file descriptor at offset 0 for the C core, or None where there is no file.
+
+        Whoever writes through it (pwrite) says how much with `written`; the file need not be
+        seeked. It stays the driver's and open until commit or discard.
+        """
+
+    def written(self, length_bytes: int) -> None:
+        """Account for bytes that were written through `fileno` from the current end on."""
+
+    async def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Append; `data` is not kept after the call. Raises InternalError on a full disk."""
+
+    async def discard(self) -> None:
+        """Give up; idempotent, and a no-op after a commit."""
+
+
+class ObjectReader(Protocol):
+    """An open object. Its bytes stay readable until close, whatever happens to the name."""
+
+    @property
+    def info(self) -> ObjectInfo: ...
+
+    def extents(self, offset_bytes: int, length_bytes: int) -> tuple[FileExtent, ...] | None:
+        """Where these bytes lie in open files, in order, or None where there are no files.
+
+        () for length 0. The range must lie inside the object.
+        """
+
+    async def read(self, offset_bytes: int, length_bytes: int) -> bytes:
+        """Exactly these bytes; raises InternalError where the file is shorter."""
+
+    async def close(self) -> None: ...
+
+
+class Storage(Protocol):
+    """Everything the verbs ask of a storage."""
+
+    async def start(self) -> None:
+        """Open, migrate, and sweep what a crash left behind."""
+
+    async def stop(self) -> None: ...
+
+    async def check(self) -> None:
+        """Readiness: a real, cheap write and read. Raises InternalError."""
+
+    # Buckets
+    async def create_bucket(self, bucket: str, region: str) -> BucketInfo:
+        """Raises BucketAlreadyOwnedByYou."""
+
+    async def head_bucket(self, bucket: str) -> BucketInfo: ...
+
+    async def list_buckets(self) -> Sequence[BucketInfo]:
+        """All, by name."""
+
+    async def delete_bucket(self, bucket: str) -> None:
+        """Raises BucketNotEmpty: objects remain (uploads in progress are aborted with it)."""
+
+    # Objects
+    async def open_object(self, bucket: str, key: str, version_id: str | None) -> ObjectReader: ...
+
+    async def head_object(self, bucket: str, key: str, version_id: str | None) -> ObjectInfo: ...
+
+    async def stage(self, bucket: str, size_hint_bytes: int | None = None) -> Staged:
+        """A new place for bytes; NoSuchBucket early. The hint lets a driver preallocate."""
+
+    async def commit_object(
+        self,
+        staged: Staged,
+        bucket: str,
+        key: str,
+        draft: ObjectDraft,
+        conditions: Conditions = NO_CONDITIONS,
+    ) -> ObjectInfo:
+        """Publish the staged bytes as the object. Consumes `staged`, also on failure.
+
+        Conditions (If-Match, If-None-Match) are judged against the current object in the step
+        that publishes: 412 PreconditionFailed, or 404 NoSuchKey for If-Match on a missing key.
+        """
+
+    async def delete_object(
+        self, bucket: str, key: str, version_id: str | None, conditions: Conditions = NO_CONDITIONS
+    ) -> bool:
+        """Whether there was one; a missing key is no error (but NoSuchBucket is)."""
+
+    async def list_objects(self, query: ListQuery) -> ListPage: ...
+
+    # Multipart
+    async def create_upload(
+        self,
+        bucket: str,
+        key: str,
+        attributes: ObjectAttributes,
+        checksum_algorithm: Algorithm | None,
+        checksum_type: ChecksumType | None,
+    ) -> UploadInfo: ...
+
+    async def head_upload(self, bucket: str, key: str, upload_id: str) -> UploadInfo:
+        """Raises NoSuchUpload, also where the id is another key's."""
+
+    async def commit_part(
+        self, staged: Staged, bucket: str, key: str, upload_id: str, number: int, draft: ObjectDraft
+    ) -> PartInfo:
+        """Replaces an earlier part of that number. Only while the upload is active."""
+
+    async def list_parts(
+        self, bucket: str, key: str, upload_id: str, after_number: int, limit: int
+    ) -> tuple[tuple[PartInfo, ...], bool]:
+        """(parts with number > after_number in order, whether more follow)."""
+
+    async def complete_upload(
+        self,
+        bucket: str,
+        key: str,
+        upload_id: str,
+        parts: Sequence[PartInfo],
+        draft: ObjectDraft,
+        conditions: Conditions = NO_CONDITIONS,
+    ) -> ObjectInfo:
+        """Publish the listed parts, in that order, as one object, in one step.
+
+        Each part must still be what the caller saw (number and etag), else InvalidPart. An
+        identical repetition of a completed upload returns the same result; parts that were not
+        listed are dropped.
+        """
+
+    async def completed_upload(self, bucket: str, key: str, upload_id: str) -> ObjectInfo | None:
+        """The result of an upload that was completed already and is still known, or None."""
+
+    async def abort_upload(self, bucket: str, key: str, upload_id: str) -> None:
+        """Raises NoSuchUpload. Never harms a finished object."""
+
+    async def list_uploads(
+        self,
+        bucket: str,
+        prefix: str,
+        delimiter: str,
+        after_key: str,
+        after_upload_id: str,
+        limit: int,
+    ) -> UploadPage:
+        """Uploads after (after_key, after_upload_id); with an empty id, after all of that key."""
