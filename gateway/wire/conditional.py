@@ -2,7 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum, auto
+
+from gateway.errors import ClientError, S3Code
+from gateway.wire.request import RequestHead
+
+# An entity tag: quoted (a comma may be inside) or bare, with or without the weak mark.
+_ETAG = re.compile(r'[ \t]*(?:W/)?(?:"([^"]*)"|([^",]*?))[ \t]*(?:,|$)')
+
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_MONTH = "|".join(_MONTHS)
+_TIME = r"(?P<H>\d\d):(?P<M>\d\d):(?P<S>\d\d)"
+_DATE_FORMS = tuple(
+    re.compile(form, re.ASCII)
+    for form in (
+        rf"[A-Z][a-z]{{2}}, (?P<d>\d\d) (?P<b>{_MONTH}) (?P<Y>\d{{4}}) {_TIME} GMT",
+        rf"[A-Z][a-z]{{5,8}}, (?P<d>\d\d)-(?P<b>{_MONTH})-(?P<Y>\d\d) {_TIME} GMT",
+        rf"[A-Z][a-z]{{2}} (?P<b>{_MONTH}) (?P<d>[ \d]\d) {_TIME} (?P<Y>\d{{4}})",
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,3 +42,120 @@ class Conditions:
 
 
 NO_CONDITIONS = Conditions()
+
+
+class Outcome(Enum):
+    """What the preconditions say. A copy turns NOT_MODIFIED into 412 as well."""
+
+    PROCEED = auto()
+    NOT_MODIFIED = auto()
+    PRECONDITION_FAILED = auto()
+
+
+def parse_conditions(head: RequestHead, prefix: str = "") -> Conditions:
+    """Read the four headers; `prefix` is ``x-amz-copy-source-`` for a copy's source.
+
+    A date that isn't one is ignored (RFC 9110 sections 13.1.3 and 13.1.4).
+    """
+    return Conditions(
+        if_match=_parse_etags(head, f"{prefix}if-match"),
+        if_none_match=_parse_etags(head, f"{prefix}if-none-match"),
+        if_modified_since=_parse_date_header(head, f"{prefix}if-modified-since"),
+        if_unmodified_since=_parse_date_header(head, f"{prefix}if-unmodified-since"),
+    )
+
+
+def evaluate(conditions: Conditions, etag: str, modified_s: int) -> Outcome:
+    """Judge a read's preconditions in the order of RFC 9110 section 13.2.2.
+
+    An ETag condition makes the date condition of its pair void: a true If-Match proceeds over a
+    false If-Unmodified-Since, and a true If-None-Match over a false If-Modified-Since, as in S3.
+
+    Args:
+        conditions: as the client sent them.
+        etag: of the current object, unquoted.
+        modified_s: POSIX seconds, cut down to whole ones like the Last-Modified header.
+    """
+    if conditions.if_match is not None:
+        if not _matches(conditions.if_match, etag):
+            return Outcome.PRECONDITION_FAILED
+    elif conditions.if_unmodified_since is not None and modified_s > conditions.if_unmodified_since:
+        return Outcome.PRECONDITION_FAILED
+    if conditions.if_none_match is not None:
+        if _matches(conditions.if_none_match, etag):
+            return Outcome.NOT_MODIFIED
+    elif conditions.if_modified_since is not None and modified_s <= conditions.if_modified_since:
+        return Outcome.NOT_MODIFIED
+    return Outcome.PROCEED
+
+
+def check_write(conditions: Conditions, etag: str | None) -> None:
+    """Judge a write's If-Match and If-None-Match in the step that publishes.
+
+    Args:
+        conditions: as the client sent them; the dates don't matter to a write.
+        etag: of the current object, unquoted; None where there is none.
+
+    Raises:
+        ClientError: PreconditionFailed with the Condition that failed; NoSuchKey for an If-Match
+            on a key without an object (S3, conditional writes).
+    """
+    if conditions.if_match is not None:
+        if etag is None:
+            raise ClientError(S3Code.NO_SUCH_KEY)
+        if not _matches(conditions.if_match, etag):
+            raise ClientError(S3Code.PRECONDITION_FAILED, details={"Condition": "If-Match"})
+    if (
+        conditions.if_none_match is not None
+        and etag is not None
+        and _matches(conditions.if_none_match, etag)
+    ):
+        raise ClientError(S3Code.PRECONDITION_FAILED, details={"Condition": "If-None-Match"})
+
+
+def unquote_etag(text: str) -> str:
+    """An ETag without its quotes and weak mark: what is stored and compared."""
+    return text.strip(" \t").removeprefix("W/").strip('"')
+
+
+def parse_http_date(text: str) -> int | None:
+    """POSIX seconds of an HTTP-date in any of its three forms, or None (RFC 9110 section 5.6.7).
+
+    The two-digit years of RFC 850 are read as POSIX strptime does: 69 to 99 are 19xx.
+    """
+    match = next((found for form in _DATE_FORMS if (found := form.fullmatch(text))), None)
+    if match is None:
+        return None
+    year = int(match["Y"])
+    if len(match["Y"]) == 2:
+        year += 1900 if year >= 69 else 2000
+    try:
+        moment = datetime(
+            year,
+            _MONTHS.index(match["b"]) + 1,
+            int(match["d"]),
+            int(match["H"]),
+            int(match["M"]),
+            min(int(match["S"]), 59),  # a leap second counts as the one before it
+            tzinfo=UTC,
+        )
+    except ValueError:
+        return None
+    return int(moment.timestamp())
+
+
+def _parse_etags(head: RequestHead, name: str) -> tuple[str, ...] | None:
+    values = tuple(head.values(name))
+    if not values:
+        return None
+    found = (quoted or bare for quoted, bare in _ETAG.findall(",".join(values)))
+    return tuple(etag for etag in found if etag)
+
+
+def _parse_date_header(head: RequestHead, name: str) -> int | None:
+    value = head.get(name)
+    return None if value is None else parse_http_date(value)
+
+
+def _matches(wanted: tuple[str, ...], etag: str) -> bool:
+    return "*" in wanted or etag in wanted

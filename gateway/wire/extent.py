@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 
@@ -31,3 +32,12 @@ class Extent:
     def end_bytes(self) -> int:
         """One past the last byte."""
         return self.offset_bytes + self.length_bytes
+
+    def split(self, longest_bytes: int) -> Iterator[Extent]:
+        """Cut it into contiguous pieces, in order; only the last may be shorter.
+
+        Args:
+            longest_bytes: > 0.
+        """
+        for offset_bytes in range(self.offset_bytes, self.end_bytes, longest_bytes):
+            yield Extent(offset_bytes, min(longest_bytes, self.end_bytes - offset_bytes))

@@ -1,0 +1,84 @@
+"""Access keys, their secrets, the signing keys made from them, and what those sign."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+TERMINATOR = "aws4_request"
+MAX_SIGNING_KEYS = 256  # in the cache; one per access key, day and region in use
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """One access key with its secret, which never appears in a repr."""
+
+    access_key: str
+    secret_key: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What a signing key is good for: one UTC day (YYYYMMDD), region and service."""
+
+    date: str
+    region: str
+    service: str
+
+    @property
+    def text(self) -> str:
+        """The credential scope of the string to sign."""
+        return f"{self.date}/{self.region}/{self.service}/{TERMINATOR}"
+
+
+class CredentialStore:
+    """A fixed set of credentials.
+
+    Args:
+        credentials: no access key twice.
+        max_signing_keys: > 0; the oldest is forgotten first, and made again when it is needed.
+    """
+
+    def __init__(
+        self, credentials: Iterable[Credentials], max_signing_keys: int = MAX_SIGNING_KEYS
+    ) -> None:
+        self._secrets = {entry.access_key: entry.secret_key for entry in credentials}
+        self._max_signing_keys = max_signing_keys
+        self._signing_keys: dict[tuple[str, Scope], bytes] = {}
+
+    def lookup(self, access_key: str) -> str | None:
+        """The secret of an access key, or None where it is unknown. Never compare it: sign."""
+        return self._secrets.get(access_key)
+
+    def signing_key(self, access_key: str, scope: Scope) -> bytes | None:
+        """The signing key of an access key for a scope, or None where the key is unknown.
+
+        Four HMACs, done once per key, day and region: check the scope before, so that no client
+        can fill the cache with scopes that can't be valid.
+        """
+        known = self._signing_keys.get((access_key, scope))
+        if known is not None:
+            return known
+        secret_key = self.lookup(access_key)
+        if secret_key is None:
+            return None
+        if len(self._signing_keys) >= self._max_signing_keys:
+            del self._signing_keys[next(iter(self._signing_keys))]
+        made = derive_signing_key(secret_key, scope)
+        self._signing_keys[access_key, scope] = made
+        return made
+
+
+def derive_signing_key(secret_key: str, scope: Scope) -> bytes:
+    """SigV4's key derivation: secret → date → region → service → terminator."""
+    key = f"AWS4{secret_key}".encode()
+    for part in (scope.date, scope.region, scope.service, TERMINATOR):
+        key = hmac.digest(key, part.encode(), hashlib.sha256)
+    return key
+
+
+def sign(signing_key: bytes, text: str) -> str:
+    """A signature: HMAC-SHA256 in lower-case hex. Compare it with `hmac.compare_digest` only."""
+    return hmac.digest(signing_key, text.encode(), hashlib.sha256).hex()
