@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Protocol
 
 from gateway.wire.checksums import Algorithm, ChecksumType
@@ -24,7 +23,6 @@ from gateway.wire.conditional import NO_CONDITIONS, Conditions
 from gateway.wire.extent import FileExtent
 
 NULL_VERSION = "null"
-_EMPTY: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +31,14 @@ class ObjectAttributes:
 
     Attributes:
         headers: lower-case name to value: content-type, cache-control, content-disposition,
-            content-encoding, content-language, expires, website-redirect-location.
+            content-encoding, content-language, expires, x-amz-website-redirect-location.
         metadata: x-amz-meta-* names (lower case, without the prefix) to values.
         tags: (key, value), in order.
         storage_class: as sent; "STANDARD" where not.
     """
 
-    headers: Mapping[str, str] = _EMPTY
-    metadata: Mapping[str, str] = _EMPTY
+    headers: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, str] = field(default_factory=dict)
     tags: tuple[tuple[str, str], ...] = ()
     storage_class: str = "STANDARD"
 
@@ -71,7 +69,7 @@ class ObjectInfo:
         etag: unquoted.
         modified_ns: POSIX nanoseconds; HTTP dates cut them to seconds.
         version_id: "null" where the bucket is not versioned.
-        parts: the finished upload's parts, () for a plain object.
+        parts: the finished upload's parts, () for a plain object and in a listing.
     """
 
     bucket: str
@@ -99,6 +97,8 @@ class ObjectDraft:
 
 @dataclass(frozen=True, slots=True)
 class BucketInfo:
+    """A bucket; `created_ns` is POSIX nanoseconds."""
+
     name: str
     created_ns: int
     region: str
@@ -149,7 +149,10 @@ class ListPage:
 
 @dataclass(frozen=True, slots=True)
 class UploadPage:
-    """Uploads in order of (key, initiated, upload id); markers of the last entry, or None."""
+    """Uploads in order of (key, initiated, upload id); markers of the last entry, or None.
+
+    Where the last entry is a common prefix, `next_upload_id` is "".
+    """
 
     uploads: tuple[UploadInfo, ...]
     prefixes: tuple[str, ...]
@@ -281,9 +284,9 @@ class Storage(Protocol):
     ) -> ObjectInfo:
         """Publish the listed parts, in that order, as one object, in one step.
 
-        Each part must still be what the caller saw (number and etag), else InvalidPart. An
-        identical repetition of a completed upload returns the same result; parts that were not
-        listed are dropped.
+        `draft` describes the whole object; its attributes are the upload's. Each part must still
+        be what the caller saw (number and etag), else InvalidPart. An identical repetition of a
+        completed upload returns the same result; parts that were not listed are dropped.
         """
 
     async def completed_upload(self, bucket: str, key: str, upload_id: str) -> ObjectInfo | None:

@@ -1,0 +1,128 @@
+"""Bytes on their way into the store: a file without a name, and one writer."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from concurrent.futures import Executor
+
+from gateway.errors import InternalError
+from gateway.storage import rules
+from gateway.storage.faults import disk_fault, on_disk
+from gateway.storage.files import DataFiles
+from gateway.storage.port import ObjectDraft
+from gateway.storage.threads import settle
+
+PREALLOCATE_MIN_BYTES = 256 * 1024
+"""Below it a file is written in one or two calls and preallocating costs more than it saves."""
+PREALLOCATE_MAX_BYTES = 64 * 1024**2
+"""A client's announcement may not take more of the disk than this before its bytes arrive."""
+
+
+class StagedFile:
+    """The store's `Staged`: `stage` opens it, then it is either sealed for a commit or discarded.
+
+    Args:
+        fd: the staged file's; owned from here on.
+        name: what the file will be called.
+        executor: where writes block.
+        released: called once, when it is discarded.
+    """
+
+    def __init__(
+        self,
+        files: DataFiles,
+        fd: int,
+        name: str,
+        executor: Executor,
+        released: Callable[[], None],
+    ) -> None:
+        self._files = files
+        self._fd: int | None = fd
+        self._name = name
+        self._executor = executor
+        self._released = released
+        self._length_bytes = 0
+
+    def preallocate(self, hint_bytes: int) -> None:
+        """Reserve the blocks of what is announced: writes are faster, and a full disk shows now.
+
+        Raises InternalError on a full disk.
+        """
+        if hint_bytes < PREALLOCATE_MIN_BYTES:
+            return
+        try:
+            os.posix_fallocate(self.fileno(), 0, min(hint_bytes, PREALLOCATE_MAX_BYTES))
+        except OSError as error:
+            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):  # then it is only slower
+                raise disk_fault("preallocating", self._files.path(self._name), error) from error
+
+    def fileno(self) -> int:
+        if self._fd is None:
+            raise InternalError("a staged file was used after its commit or discard")
+        return self._fd
+
+    def written(self, length_bytes: int) -> None:
+        self._length_bytes += length_bytes
+
+    async def write(self, data: bytes | bytearray | memoryview) -> None:
+        fd, offset_bytes = self.fileno(), self._length_bytes
+        view = memoryview(data).cast("B")
+        await settle(self._executor, lambda: self._pwrite(fd, view, offset_bytes))
+        self._length_bytes += len(view)
+
+    def _pwrite(self, fd: int, view: memoryview, offset_bytes: int) -> None:
+        """All of it: on a full disk pwrite(2) comes up short once, then fails."""
+        done = 0
+        with on_disk("writing", self._files.path(self._name)):
+            while done < len(view):
+                done += os.pwrite(fd, view[done:], offset_bytes + done)
+
+    async def discard(self) -> None:
+        if self._fd is not None:
+            sealed = self.seal()
+            await settle(self._executor, sealed.abandon)
+            self._released()
+
+    def seal(self) -> SealedFile:
+        """End the writing: whoever takes the sealed file publishes or abandons it."""
+        sealed = SealedFile(self._files, self.fileno(), self._name, self._length_bytes)
+        self._fd = None
+        return sealed
+
+
+class SealedFile:
+    """A staged file that a commit has taken over. Both methods block and close it."""
+
+    def __init__(self, files: DataFiles, fd: int, name: str, length_bytes: int) -> None:
+        self._files = files
+        self._fd = fd
+        self._length_bytes = length_bytes
+        self.name = name
+
+    def publish(self, draft: ObjectDraft) -> None:
+        """Make the file whole, durable and named. On failure (InternalError) it is gone."""
+        try:
+            rules.require_length(self._length_bytes, draft)
+            self._trim()
+            self._files.publish(self._fd, self.name)
+        except InternalError:
+            self._files.remove((self.name,))
+            raise
+        finally:
+            os.close(self._fd)
+
+    def abandon(self) -> None:
+        os.close(self._fd)
+        self._files.remove((self.name,))
+
+    def _trim(self) -> None:
+        """Give back what was preallocated in excess; refuse a file shorter than was said."""
+        path = self._files.path(self.name)
+        with on_disk("trimming", path):
+            found_bytes = os.fstat(self._fd).st_size
+            if found_bytes > self._length_bytes:
+                os.ftruncate(self._fd, self._length_bytes)
+        if found_bytes < self._length_bytes:
+            raise InternalError(f"{path} holds {found_bytes} of {self._length_bytes} bytes")
