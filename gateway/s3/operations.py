@@ -257,7 +257,11 @@ class ListParts(Operation):
 
 @dataclass(frozen=True, slots=True)
 class CompleteMultipartUpload(Operation):
-    """The list of parts is the body. `checksums` are the whole object's, as the client claims."""
+    """The list of parts is the body.
+
+    `checksums` and `object_size_bytes` (x-amz-mp-object-size) are the whole object's, as the
+    client claims them.
+    """
 
     bucket: str
     key: str
@@ -265,6 +269,7 @@ class CompleteMultipartUpload(Operation):
     conditions: Conditions = NO_CONDITIONS
     checksums: Mapping[Algorithm, str] = field(default_factory=dict)
     checksum_type: ChecksumType | None = None
+    object_size_bytes: int | None = None
     action = "s3:PutObject"
 
 

@@ -1,4 +1,4 @@
-"""What a verb answers, before it is HTTP: status, headers, and an XML document or an open object."""
+"""What a verb answers, before it is HTTP: status, headers, and a document or an open object."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ class Reply:
         return next((value for key, value in self.headers if key == name), None)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class XmlReply(Reply):
     """A reply whose body is an XML document; `root` carries S3's namespace where S3 has one."""
 
-    root: Element = Element("Empty")
+    root: Element
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectReply(Reply):
     """An open object and the extent to deliver: over HTTP as the body, or by RDMA.
 
     Whoever delivers it closes `reader`, also when nothing is sent.
     """
 
-    reader: ObjectReader = None  # type: ignore[assignment]  # always given; the base has defaults
-    extent: Extent = Extent(0, 0)
+    reader: ObjectReader
+    extent: Extent

@@ -1,0 +1,35 @@
+"""What every verb is given besides its operation: the rooms it may call and who is asking."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from gateway.auth.principal import Principal
+from gateway.config import HttpLimits
+from gateway.s3.operations import Operation
+from gateway.storage.port import Storage
+
+
+def _permit(_operation: Operation) -> None:
+    """Allow everything: the rule where no policy is configured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """One request's surroundings.
+
+    Attributes:
+        storage: started, shared by all requests.
+        principal: whose request this is; already authorised for the operation itself.
+        region: the gateway's own, for location constraints.
+        limits: bounds on keys, metadata and XML bodies.
+        authorise: asks policy about a further operation that a request implies (each key of
+            DeleteObjects, the source of a copy); raises AccessDenied.
+    """
+
+    storage: Storage
+    principal: Principal
+    region: str
+    limits: HttpLimits = field(default_factory=HttpLimits)
+    authorise: Callable[[Operation], None] = _permit

@@ -1,0 +1,58 @@
+"""PutObject: stage, pour, commit. The same three steps for HTTP, RDMA and copies.
+
+https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutObject.html
+"""
+
+from __future__ import annotations
+
+from gateway.s3.body import Body
+from gateway.s3.context import Context
+from gateway.s3.documents import checksum_headers, quoted
+from gateway.s3.operations import PutObject
+from gateway.s3.results import Reply
+from gateway.s3.staging import staged_bytes
+from gateway.storage.port import NULL_VERSION, ObjectDraft, ObjectInfo
+from gateway.wire.checksums import Algorithm
+
+
+async def put_object(operation: PutObject, body: Body, context: Context) -> Reply:
+    """200 once the object is durable; its ETag and the checksum that was verified or computed."""
+    info = await store_object(operation, body, context)
+    return Reply(headers=written_headers(info))
+
+
+async def store_object(
+    operation: PutObject,
+    body: Body,
+    context: Context,
+    also: frozenset[Algorithm] = frozenset(),
+) -> ObjectInfo:
+    """Make the body the object, in one step, after it was verified whole.
+
+    Args:
+        operation: where to, with which attributes and write conditions.
+        body: poured once.
+        context: the request's.
+        also: checksums to compute and keep, besides those the client declared.
+    """
+    bucket, storage = operation.bucket, context.storage
+    async with staged_bytes(storage, bucket, body.length_bytes) as staged:
+        poured = await body.pour(staged, also)
+        draft = ObjectDraft(
+            size_bytes=poured.size_bytes,
+            etag=poured.md5.hex(),
+            attributes=operation.attributes,
+            checksums=poured.checksums,
+        )
+        return await storage.commit_object(
+            staged, bucket, operation.key, draft, operation.conditions
+        )
+
+
+def written_headers(info: ObjectInfo) -> tuple[tuple[str, str], ...]:
+    """What the reply to a write says of the object."""
+    headers = [("etag", quoted(info.etag))]
+    headers += checksum_headers(info.checksums, info.checksum_type)
+    if info.version_id != NULL_VERSION:
+        headers.append(("x-amz-version-id", info.version_id))
+    return tuple(headers)
