@@ -21,7 +21,23 @@ from typing_extensions import Buffer
 from gateway.wire.extent import FileExtent
 
 
+class FabricUnavailable(Exception):  # noqa: N818 - it names a state of the host, not a mistake
+    """RDMA can't be used here.
+
+    Attributes:
+        reason: what is missing, in plain words.
+        remedy: what to do about it, a command where there is one.
+    """
+
+    def __init__(self, reason: str, remedy: str) -> None:
+        super().__init__(f"{reason}: {remedy}")
+        self.reason = reason
+        self.remedy = remedy
+
+
 class LinkLayer(Enum):
+    """What a port's packets travel over; Ethernet means RoCE."""
+
     ETHERNET = "Ethernet"
     INFINIBAND = "InfiniBand"
 
@@ -34,7 +50,7 @@ class FabricInfo:
         kind: "verbs" or "soft".
         gid: 16 raw bytes, network order.
         lid: 0 on Ethernet.
-        mtu_bytes: the port's active MTU, capped by configuration.
+        mtu_bytes: the port's active MTU, capped by configuration; `mtu_active_bytes` uncapped.
         max_message_bytes: port's max_msg_sz.
     """
 
@@ -47,6 +63,7 @@ class FabricInfo:
     link_layer: LinkLayer
     mtu_bytes: int
     max_message_bytes: int
+    mtu_active_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +148,9 @@ class Lane(Protocol):
         One call into C, pipelined there. Returns the bytes sent once all were acknowledged.
         """
 
-    async def write(self, length_bytes: int, to: RemoteBuffer, cookie: int, deadline_s: float) -> None:
+    async def write(
+        self, length_bytes: int, to: RemoteBuffer, cookie: int, deadline_s: float
+    ) -> None:
         """One WRITE_WITH_IMM of the lane's first `length_bytes` into `to` (a client's PUT)."""
 
     async def read(self, length_bytes: int, source: RemoteBuffer, deadline_s: float) -> None:
@@ -161,11 +180,12 @@ class Fabric(Protocol):
         length.
         """
 
-    def attach(self, buffer: Buffer, *, remote_write: bool) -> Lane:
+    def attach(self, buffer: Buffer, *, remote_write: bool, remote_read: bool = False) -> Lane:
         """A lane over the caller's own memory (a client's): registered here, released by close.
 
-        The buffer must stay alive and of the same size until close; a read-only buffer is
-        allowed where not remote_write.
+        The buffer is kept alive and of the same size until close; a read-only buffer is allowed
+        where not remote_write. Raises BusyError where `rdma.max_sessions` lanes are open,
+        TransportError where the memory can't be pinned (its text names the remedy).
         """
 
     async def close(self) -> None:

@@ -1,0 +1,376 @@
+"""A lane as the event loop sees it: C's events become results of coroutines.
+
+`Core` is one queue pair with its memory, as long as C has it; `EngineLane` is one use of it, from
+lease or attach to close. Only the event loop's thread touches either.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from gateway.dataplane import binding
+from gateway.dataplane.binding import Event, EventKind
+from gateway.dataplane.failures import CompletionError
+from gateway.dataplane.port import (
+    CompletionClass,
+    FabricInfo,
+    LinkLayer,
+    QpAddress,
+    RemoteBuffer,
+)
+from gateway.errors import ClientError, InternalError, S3Code, TransportError
+from gateway.wire.extent import FileExtent
+
+log = logging.getLogger("gateway.dataplane")
+
+_BLAME = (
+    CompletionClass.LOCAL,  # DP_CLASS_NONE: a failure without a class can only be ours
+    CompletionClass.LOCAL,
+    CompletionClass.REMOTE,
+    CompletionClass.TRANSPORT,
+    CompletionClass.FLUSH,
+)
+_DOING = {
+    EventKind.SENT: "send to the peer",
+    EventKind.WRITTEN: "write to the peer",
+    EventKind.READ: "read from the peer",
+    EventKind.RECEIVED: "receive from the peer",
+}
+_IPV4_MAPPED = bytes(10) + b"\xff\xff"
+
+
+class Core:
+    """One C lane: its handle, its memory, and what is awaited of it.
+
+    Attributes:
+        handle: C's lane.
+        tag: names the lane in C's events.
+        pointer: C's address of the memory, which it keeps alive and in place.
+        memory: the same bytes.
+        pooled: the arena's, to be recycled after a use; else it is closed with it.
+        rkey: of the memory, as long as it is registered.
+    """
+
+    __slots__ = (
+        "_borrowed",
+        "_stores",
+        "drained",
+        "handle",
+        "memory",
+        "pending",
+        "pointer",
+        "pooled",
+        "rkey",
+        "tag",
+    )
+
+    def __init__(
+        self, handle: Any, tag: int, pointer: Any, memory: memoryview, *, pooled: bool
+    ) -> None:
+        self.handle = handle
+        self.tag = tag
+        self.pointer = pointer
+        self.memory = memory
+        self.pooled = pooled
+        self.rkey = binding.lane_rkey(handle)
+        self.pending: dict[EventKind, asyncio.Future[Event]] = {}
+        self.drained: asyncio.Future[Event] | None = None
+        self._borrowed: dict[EventKind, Any] = {}
+        self._stores: set[asyncio.Future[None]] = set()
+
+    @property
+    def address(self) -> int:
+        return binding.address(self.pointer)
+
+    def expect(self, kind: EventKind, borrowed: Any = None) -> None:
+        """A transfer or receive was accepted by C; keep `borrowed` alive until its event."""
+        self.pending[kind] = asyncio.get_running_loop().create_future()
+        self._borrowed[kind] = borrowed
+
+    def dispatch(self, event: Event) -> None:
+        """One of C's events of this lane."""
+        self._borrowed.pop(event.kind, None)
+        future = self.drained if event.kind is EventKind.DRAINED else self.pending.get(event.kind)
+        if future is not None and not future.done():
+            future.set_result(event)
+
+    def lose(self) -> None:
+        """The port is gone: what is awaited ends now; C's own events may still come."""
+        for kind, future in self.pending.items():
+            if not future.done():
+                future.set_result(Event(self.tag, kind, status=-errno.ENETDOWN))
+
+    def abort(self) -> asyncio.Future[Event]:
+        """QP to ERR: from here on nothing is posted. Idempotent; the result is DRAINED's.
+
+        Where the device refuses, nothing drains by itself: `replace` the queue pair.
+        """
+        if self.drained is None:
+            self.drained = asyncio.get_running_loop().create_future()
+            try:
+                binding.lane_abort(self.handle)
+            except OSError as error:
+                log.warning("lane %d: QP to ERR refused: %s", self.tag, error)
+        return self.drained
+
+    async def store(self, fd: int, file_offset_bytes: int, length_bytes: int) -> None:
+        """Write to a file in a thread, to the end even where the caller is cancelled.
+
+        For then the caller's next step is to close `fd`, and the lane's to lend the memory on.
+        """
+        job = asyncio.ensure_future(
+            asyncio.to_thread(
+                binding.memory_store, self.pointer, length_bytes, fd, file_offset_bytes
+            )
+        )
+        self._stores.add(job)
+        job.add_done_callback(self._stores.discard)
+        try:
+            await asyncio.shield(job)
+        except asyncio.CancelledError:
+            await asyncio.wait({job})
+            raise
+
+    async def stored(self) -> None:
+        """Until no thread reads the memory any more."""
+        if self._stores:
+            await asyncio.wait(self._stores)
+
+    def renew(self) -> None:
+        """Ready for another use."""
+        self.pending.clear()
+        self.drained = None
+
+
+class Home(Protocol):
+    """Where a lane goes when it is closed: the fabric."""
+
+    @property
+    def info(self) -> FabricInfo: ...
+
+    @property
+    def close_limit_s(self) -> float:
+        """How long closing a lane may keep its caller; the teardown itself goes on."""
+
+    async def retire(self, core: Core) -> None:
+        """Abort, drain, and recycle or destroy. Once per use."""
+
+
+class EngineLane:
+    """One use of a lane; keeps the contract of ``port.Lane``."""
+
+    __slots__ = ("_closing", "_core", "_home", "_local")
+
+    def __init__(self, home: Home, core: Core, psn: int) -> None:
+        self._home = home
+        self._core = core
+        self._closing: asyncio.Task[None] | None = None
+        info = home.info
+        self._local = QpAddress(binding.lane_qpn(core.handle), psn, info.gid, info.lid)
+
+    @property
+    def local(self) -> QpAddress:
+        return self._local
+
+    @property
+    def buffer(self) -> RemoteBuffer:
+        core = self._core
+        return RemoteBuffer(core.address, core.rkey, core.memory.nbytes)
+
+    @property
+    def memory(self) -> memoryview:
+        return self._core.memory
+
+    def connect(self, peer: QpAddress) -> None:
+        self._check_open()
+        info = self._home.info
+        _check_route(info, peer)
+        try:
+            binding.lane_connect(
+                self._core.handle, gid=peer.gid, qpn=peer.qpn, psn=peer.psn, lid=peer.lid
+            )
+        except OSError as error:
+            raise _refusal("connect to the peer", error) from error
+        # The peer's MTU is not announced: where they differ, packets vanish (PROTOCOL 5.4).
+        self._debug(
+            "RTR and RTS, path MTU %d of the port's %d", info.mtu_bytes, info.mtu_active_bytes
+        )
+
+    def post_receive(self) -> None:
+        self._check_open()
+        try:
+            sge_bytes = binding.lane_receive(self._core.handle)
+        except OSError as error:
+            raise _refusal("post a receive", error) from error
+        self._core.expect(EventKind.RECEIVED)
+        self._debug("receive posted, SGE of %d bytes", sge_bytes)
+
+    async def received(self, cookie: int, length_bytes: int | None, deadline_s: float) -> int:
+        event = await self._outcome(EventKind.RECEIVED, deadline_s)
+        self._debug("data received, immediate %08x, %d bytes", event.imm, event.bytes_done)
+        if not event.write_imm:
+            raise TransportError("The peer sent a message that is no RDMA WRITE with immediate.")
+        if event.imm != cookie:
+            raise TransportError("The immediate that came is not this session's cookie.")
+        if length_bytes is not None and event.bytes_done != length_bytes:
+            raise TransportError(
+                f"The peer wrote {event.bytes_done} bytes where {length_bytes} were announced."
+            )
+        return event.bytes_done
+
+    async def send_extents(
+        self,
+        extents: Sequence[FileExtent],
+        to: RemoteBuffer,
+        cookie: int | None,
+        deadline_s: float,
+    ) -> int:
+        self._check_open()
+        try:
+            borrowed = binding.lane_send(self._core.handle, extents, _triple(to), cookie)
+        except OSError as error:
+            raise _refusal("send to the peer", error) from error
+        return await self._transferred(EventKind.SENT, deadline_s, borrowed)
+
+    async def write(
+        self, length_bytes: int, to: RemoteBuffer, cookie: int, deadline_s: float
+    ) -> None:
+        self._check_open()
+        try:
+            binding.lane_write(self._core.handle, length_bytes, _triple(to), cookie)
+        except OSError as error:
+            raise _refusal("write to the peer", error) from error
+        await self._transferred(EventKind.WRITTEN, deadline_s)
+
+    async def read(self, length_bytes: int, source: RemoteBuffer, deadline_s: float) -> None:
+        self._check_open()
+        try:
+            binding.lane_read(self._core.handle, length_bytes, _triple(source))
+        except OSError as error:
+            raise _refusal("read from the peer", error) from error
+        await self._transferred(EventKind.READ, deadline_s)
+
+    async def store(self, fd: int, file_offset_bytes: int, length_bytes: int) -> None:
+        self._check_open()
+        if not 0 <= length_bytes <= self._core.memory.nbytes:
+            raise ValueError("the lane is shorter than what is to be stored")
+        try:
+            await self._core.store(fd, file_offset_bytes, length_bytes)
+        except OSError as error:
+            raise InternalError(f"storing received data: {error}") from error
+
+    def begin_close(self) -> asyncio.Task[None]:
+        """Start the teardown, once; it runs to its end by itself."""
+        if self._closing is None:
+            self._debug("teardown")
+            self._closing = asyncio.ensure_future(self._home.retire(self._core))
+        return self._closing
+
+    async def close(self) -> None:
+        # The caller's cancellation or a disk that hangs in pread does not stop the teardown.
+        done, _ = await asyncio.wait({self.begin_close()}, timeout=self._home.close_limit_s)
+        for task in done:
+            task.result()
+
+    async def _transferred(self, kind: EventKind, deadline_s: float, borrowed: Any = None) -> int:
+        """The transfer's bytes, once all are acknowledged.
+
+        However it ends, nothing more is sent after it: the caller may close its files.
+        """
+        self._core.expect(kind, borrowed)
+        try:
+            event = await self._outcome(kind, deadline_s)
+        except BaseException:
+            self._core.abort()
+            raise
+        self._debug("%s: %d bytes", _DOING[kind], event.bytes_done)
+        return event.bytes_done
+
+    async def _outcome(self, kind: EventKind, deadline_s: float) -> Event:
+        """C's event for `kind`, if it tells of success; else the error that it means."""
+        future = self._core.pending.get(kind)
+        if future is None:
+            raise RuntimeError(f"nothing was posted to {_DOING[kind]}")
+        try:
+            async with asyncio.timeout(deadline_s):
+                event = await asyncio.shield(future)
+        except TimeoutError as error:
+            raise TransportError(
+                f"RDMA {_DOING[kind]}: not finished within {deadline_s:g} s; the peer or the path "
+                "to it does not answer.",
+                code=S3Code.RDMA_TRANSFER_TIMEOUT,
+            ) from error
+        _raise_failure(event)
+        return event
+
+    def _check_open(self) -> None:
+        if self._closing is not None:
+            raise TransportError("The RDMA session is closed.")
+
+    def _debug(self, message: str, *args: object) -> None:
+        log.debug("lane %d, QP %d: " + message, self._core.tag, self._local.qpn, *args)
+
+
+def _triple(remote: RemoteBuffer) -> tuple[int, int, int]:
+    return remote.addr, remote.rkey, remote.length_bytes
+
+
+def _raise_failure(event: Event) -> None:
+    """The error that an event tells of, if it tells of one."""
+    doing = _DOING[event.kind]
+    match -event.status:
+        case 0:
+            return
+        case errno.EREMOTEIO:
+            raise CompletionError(
+                doing,
+                binding.wc_name(event.wc_status),
+                _BLAME[binding.wc_class(event.wc_status)],
+                binding.qp_state_name(event.qp_state),
+            )
+        case errno.ECANCELED:
+            raise TransportError(f"RDMA {doing}: the session was closed meanwhile.")
+        case errno.ENETDOWN:
+            raise TransportError(f"RDMA {doing}: the device or its port went away.")
+        case errno.ENODATA:
+            raise InternalError(f"{doing}: a stored file is shorter than its index says")
+        case code:
+            raise InternalError(f"{doing}: {os.strerror(code)}")
+
+
+def _refusal(doing: str, error: OSError) -> Exception:
+    """A verb or a check refused at once, before anything was posted."""
+    match error.errno:
+        case errno.EMSGSIZE:
+            return ClientError(
+                S3Code.INVALID_ARGUMENT, "The RDMA buffer is shorter than the transfer."
+            )
+        case errno.EBUSY | errno.ENOTCONN:
+            return RuntimeError(f"out of order: {doing}")
+        case _:
+            return TransportError(f"The device refused to {doing}: {error.strerror}.")
+
+
+def _check_route(info: FabricInfo, peer: QpAddress) -> None:
+    """Raise ClientError where packets to `peer` would vanish without a trace."""
+    if peer.qpn == 0 or peer.psn == 0:
+        raise ClientError(S3Code.INVALID_ARGUMENT, "The RDMA peer's QPN and PSN must not be 0.")
+    if info.link_layer is LinkLayer.INFINIBAND:
+        if peer.lid == 0:
+            raise ClientError(
+                S3Code.INVALID_ARGUMENT,
+                "The RDMA token has LID 0, which InfiniBand can't route: fill `lid` from "
+                "ibv_query_port.",
+            )
+        return
+    if peer.gid.startswith(_IPV4_MAPPED) != info.gid.startswith(_IPV4_MAPPED):
+        ours = "IPv4" if info.gid.startswith(_IPV4_MAPPED) else "IPv6"
+        raise ClientError(
+            S3Code.INVALID_ARGUMENT,
+            f"The RDMA token's GID is of another address family; this gateway's is {ours}.",
+        )
