@@ -1,0 +1,185 @@
+"""The composition root: the only place that knows which drivers stand behind the ports."""
+
+from __future__ import annotations
+
+import asyncio
+import configparser
+import logging
+import os
+import secrets
+import signal
+import string
+import sys
+import time
+from contextlib import AsyncExitStack
+from ipaddress import IPv6Address
+from pathlib import Path
+
+import uvloop
+
+from gateway import telemetry
+from gateway.auth.credentials import Credentials, CredentialStore
+from gateway.config import Config, RdmaConfig
+from gateway.dataplane.port import Fabric, FabricUnavailable
+from gateway.errors import GatewayError
+from gateway.rdma.hipobj_rc import HipobjService
+from gateway.s3.route import route
+from gateway.storage.store import Store
+from gateway.web.pipeline import Pipeline, Verbs, permit
+from gateway.web.server import Server
+
+_log = logging.getLogger(__name__)
+
+_CREDENTIALS_FILE = "credentials"
+_ACCESS_KEY_CHARACTERS = string.ascii_uppercase + string.digits
+
+
+class StartError(Exception):
+    """The gateway can't start; the text is one line for the operator."""
+
+
+def run(config: Config) -> None:
+    """Serve until SIGTERM or SIGINT. Raises StartError."""
+    telemetry.set_up(config.log.level, config.log.format)
+    uvloop.run(serve(config))
+
+
+async def serve(config: Config) -> None:
+    """Start everything, say so on standard output, wait for a signal, and stop in order."""
+    async with AsyncExitStack() as stack:
+        stopped = _stop_on_signals()
+        storage = Store(config.store)
+        try:
+            await storage.start()
+        except GatewayError as error:
+            raise StartError(getattr(error, "cause", error.message)) from error
+        stack.push_async_callback(storage.stop)
+        credentials, made = load_credentials(config)
+        fabric, rdma_state = _open_fabric(config.rdma)
+        if fabric is not None:
+            stack.push_async_callback(fabric.close)
+        verbs = Verbs(storage, config.http.region, config.http.limits)
+        rdma = HipobjService(
+            fabric,
+            config.rdma,
+            route=lambda head: route(head, config.http.domains, config.http.limits),
+            authorise=permit,
+            perform=verbs.perform,
+        )
+        stack.push_async_callback(rdma.stop, config.rdma.drain_timeout_s)
+        store = CredentialStore([credentials])
+        server = Server(config.http, Pipeline(config.http, store, verbs, rdma, time.time))
+        try:
+            port = await server.start()
+        except OSError as error:
+            address = _address(config.http.host, config.http.port)
+            raise StartError(f"can't listen on {address}: {error.strerror or error}") from error
+        stack.push_async_callback(server.stop)
+        if made:
+            _announce_key(credentials, config.store.root)
+        address = _address(config.http.host, port)
+        _say(f"s3rdma: serving http://{address} (store {config.store.root}, RDMA: {rdma_state})")
+        await stopped.wait()
+        _log.info("stopping: running requests have %g s", config.http.limits.shutdown_grace_s)
+
+
+def load_credentials(config: Config) -> tuple[Credentials, bool]:
+    """The configured key, or the one kept with the store, or a new one.
+
+    The file has the format of AWS's own, so AWS_SHARED_CREDENTIALS_FILE may point at it.
+
+    Returns:
+        The key, and whether it was made now.
+
+    Raises:
+        StartError: the file can't be read, written or understood.
+    """
+    if config.access_key:
+        return Credentials(config.access_key, config.secret_key), False
+    file = config.store.root / _CREDENTIALS_FILE
+    try:
+        if file.exists():
+            return _read_credentials(file), False
+        made = Credentials(
+            "".join(secrets.choice(_ACCESS_KEY_CHARACTERS) for _ in range(20)),
+            secrets.token_urlsafe(30),
+        )
+        _write_credentials(file, made)
+    except (OSError, KeyError, configparser.Error) as error:
+        raise StartError(
+            f"{file}: {type(error).__name__}: {error}; repair it, remove it, or set "
+            "S3RDMA_ACCESS_KEY and S3RDMA_SECRET_KEY"
+        ) from error
+    return made, True
+
+
+def _read_credentials(file: Path) -> Credentials:
+    parser = configparser.RawConfigParser()
+    parser.read_string(file.read_text(encoding="utf-8"))
+    section = parser["default"]
+    return Credentials(section["aws_access_key_id"], section["aws_secret_access_key"])
+
+
+def _write_credentials(file: Path, made: Credentials) -> None:
+    fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(fd, "w", encoding="utf-8") as stream:
+        stream.write(
+            f"[default]\naws_access_key_id = {made.access_key}\n"
+            f"aws_secret_access_key = {made.secret_key}\n"
+        )
+        stream.flush()
+        os.fsync(fd)
+
+
+def _open_fabric(config: RdmaConfig) -> tuple[Fabric | None, str]:
+    """The fabric and its line for the operator; None where RDMA is off, with the reason.
+
+    Raises:
+        StartError: "verbs" was demanded and can't be had.
+    """
+    if config.fabric == "off":
+        return None, "off: rdma.fabric is off"
+    try:
+        # Here and not above: where the C core was not built, the gateway still serves HTTP.
+        from gateway.dataplane.engine import open_fabric  # noqa: PLC0415
+
+        fabric = open_fabric(config, arena=True)
+    except (FabricUnavailable, ImportError) as error:
+        if config.fabric == "verbs":
+            raise StartError(f"no RDMA: {error}") from error
+        return None, f"off: {error}"
+    info = fabric.info
+    gid = IPv6Address(info.gid)
+    return fabric, f"{info.device} port {info.port}, GID {gid}, MTU {info.mtu_bytes}"
+
+
+def _stop_on_signals() -> asyncio.Event:
+    """Set by the first SIGTERM or SIGINT; a second one ends the process at once."""
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        stopped.set()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_DFL)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    return stopped
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _announce_key(made: Credentials, root: Path) -> None:
+    _say(
+        f"s3rdma: made a key and kept it in {root / _CREDENTIALS_FILE}; it is shown this once:\n"
+        f"  access key  {made.access_key}\n  secret key  {made.secret_key}"
+    )
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()

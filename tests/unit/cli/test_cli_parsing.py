@@ -1,0 +1,132 @@
+"""What the command line understands, and the exit codes of what it doesn't."""
+
+from __future__ import annotations
+
+import argparse
+
+import pytest
+
+from gateway.cli import main, options, remote, transfer
+from gateway.client import RdmaMode, Transfer, TransferPath
+
+
+@pytest.fixture(autouse=True)
+def _no_ambient_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("S3RDMA_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "bucket", "key"),
+    [
+        ("s3://b", "b", ""),
+        ("s3://b/", "b", ""),
+        ("s3://b/a/b c%20", "b", "a/b c%20"),
+        ("s3://b//x", "b", "/x"),
+    ],
+)
+def test_s3_url__well_formed__is_split_and_not_decoded(text: str, bucket: str, key: str) -> None:
+    assert options.s3_url(text) == options.S3Url(bucket, key)
+
+
+@pytest.mark.parametrize("text", ["b/k", "s3:b", "s3://", "s3:///k", "http://b/k"])
+def test_s3_url__malformed__is_a_usage_error(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="s3://BUCKET/KEY"):
+        options.s3_url(text)
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        [],
+        ["put", "file"],
+        ["put", "file", "b/k"],
+        ["get", "--http", "--rdma", "s3://b/k", "file"],
+        ["mb", "s3://b/k"],
+        ["nonsense"],
+    ],
+)
+def test_main__wrong_usage__exits_with_2(
+    argv: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(argv)
+    assert caught.value.code == 2
+    assert "usage:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("argv", "text"),
+    [
+        (["get", "s3://b", "file"], "names no key"),
+        (["get", "s3://b/dir/", "."], "no file name"),
+        (["get", "s3://b/dir/..", "."], "no file name"),
+    ],
+)
+def test_get__without_a_name__exits_with_2(
+    argv: list[str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(argv) == 2
+    assert text in capsys.readouterr().err
+
+
+def _connection(*argv: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    options.add_connection_options(parser)
+    options.add_transfer_options(parser)
+    return parser.parse_args(argv)
+
+
+def test_endpoint__flag_environment_default__in_that_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _connection().endpoint_url == "http://127.0.0.1:9000"
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://aws:1")
+    assert _connection().endpoint_url == "http://aws:1"
+    monkeypatch.setenv("S3RDMA_ENDPOINT_URL", "http://own:2")
+    assert _connection().endpoint_url == "http://own:2"
+    assert _connection("--endpoint-url", "http://flag:3").endpoint_url == "http://flag:3"
+
+
+@pytest.mark.parametrize(
+    ("argv", "mode"),
+    [((), RdmaMode.AUTO), (("--http",), RdmaMode.NEVER), (("--rdma",), RdmaMode.REQUIRE)],
+)
+def test_mode__of_each_flag__reaches_the_client(argv: tuple[str, ...], mode: RdmaMode) -> None:
+    assert remote.make_client(_connection(*argv))._mode is mode
+
+
+def test_secrets__on_the_command_line__do_not_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["put", "--help"])
+    shown = capsys.readouterr().out
+    assert "--secret" not in shown
+    assert "S3RDMA_SECRET_KEY" in shown
+
+
+def test_attempt__malformed_endpoint__is_said() -> None:
+    async def work(_client: object) -> None:
+        raise AssertionError
+
+    args = _connection("--endpoint-url", "nonsense")
+    assert "http://HOST:PORT" in str(remote.attempt(args, work))
+
+
+@pytest.mark.parametrize(
+    ("done", "line"),
+    [
+        (
+            Transfer(67108864, 0.52, "e", TransferPath.RDMA, device="rxe0"),
+            "put 67108864 bytes in 0.52 s (0.13 GB/s) by RDMA (rxe0)",
+        ),
+        (
+            Transfer(10, 1.0, "e", TransferPath.HTTP, "the server answered 501 unsupported: off\n"),
+            "put 10 bytes in 1.00 s (0.00 GB/s) by HTTP: "
+            "the server answered 501 unsupported: off\\n",
+        ),
+    ],
+)
+def test_result_line__of_each_way__says_bytes_seconds_and_path(done: Transfer, line: str) -> None:
+    assert transfer.result_line("put", done) == line
+
+
+def test_printable__control_characters__cannot_steer_a_terminal() -> None:
+    assert remote.printable("a\x1b[2J\né") == "a\\x1b[2J\\né"
