@@ -1,1 +1,48 @@
-"""For programs: objects into and out of any buffer, by RDMA where the server can."""
+"""For programs: S3 objects into and out of any buffer, by RDMA where both sides can.
+
+::
+
+    async with Client(endpoint_url="http://gateway:9000") as client:
+        await client.put_from("bucket", "key", buffer)
+
+    with SyncClient(endpoint_url="http://gateway:9000") as client:
+        print(client.get_into("bucket", "key", buffer).path)
+"""
+
+from gateway.client.client import Client
+from gateway.client.errors import (
+    ConnectError,
+    CredentialsError,
+    S3Error,
+    S3RdmaError,
+    TransferError,
+    UnsupportedError,
+)
+from gateway.client.models import (
+    Bucket,
+    Listing,
+    ObjectHead,
+    ObjectSummary,
+    RdmaMode,
+    Transfer,
+    TransferPath,
+)
+from gateway.client.sync import SyncClient
+
+__all__ = [
+    "Bucket",
+    "Client",
+    "ConnectError",
+    "CredentialsError",
+    "Listing",
+    "ObjectHead",
+    "ObjectSummary",
+    "RdmaMode",
+    "S3Error",
+    "S3RdmaError",
+    "SyncClient",
+    "Transfer",
+    "TransferError",
+    "TransferPath",
+    "UnsupportedError",
+]

@@ -1,0 +1,119 @@
+"""How bytes are carried: the port that plain HTTP and RDMA keep, and the choice between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from gateway.client.errors import TooLargeError, UnsupportedError
+from gateway.client.models import TransferPath
+from gateway.wire.extent import Extent
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """What came with an extent of an object.
+
+    Attributes:
+        etag: the object's, without quotes.
+        checksum: CRC-64/NVME that the server states for the whole object; None where it doesn't.
+    """
+
+    etag: str
+    checksum: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A stored object or part; `etag` without quotes."""
+
+    etag: str
+    version_id: str | None = None
+
+
+class Carrier(Protocol):
+    """Moves one run of bytes; the memory is free again when a method returns or raises.
+
+    Both methods raise S3Error, ConnectError, TransferError, and UnsupportedError before any byte
+    has moved.
+    """
+
+    async def get(
+        self, address: str, extent: Extent, into: memoryview, headers: Mapping[str, str]
+    ) -> Fetched:
+        """Fill `into`, exactly as long as the extent, from the object.
+
+        `headers` are S3's own, among them ``If-Match``.
+        """
+
+    async def put(
+        self, address: str, data: memoryview, checksum: int, headers: Mapping[str, str]
+    ) -> Stored:
+        """Store `data`, whose CRC-64/NVME is `checksum`, as an object or as a part of one."""
+
+
+@dataclass(frozen=True, slots=True)
+class RdmaChoice:
+    """The carrier by RDMA, and the name of its device."""
+
+    carrier: Carrier
+    device: str
+
+
+class PreferredCarrier:
+    """RDMA as long as it can, plain HTTP from the first "unsupported" on. One per transfer.
+
+    Args:
+        http: what always works.
+        rdma: what is tried first, or the reason why it can't be.
+        required: raise "unsupported" instead of going on by HTTP.
+
+    Attributes:
+        reason: why HTTP is used; None while RDMA is.
+    """
+
+    def __init__(self, http: Carrier, rdma: RdmaChoice | str, *, required: bool = False) -> None:
+        self._http = http
+        self._rdma = rdma if isinstance(rdma, RdmaChoice) else None
+        self._required = required
+        self.reason = rdma if isinstance(rdma, str) else None
+
+    @property
+    def device(self) -> str | None:
+        """The RDMA device, while it is used."""
+        return self._rdma.device if self._rdma else None
+
+    @property
+    def path(self) -> TransferPath:
+        return TransferPath.RDMA if self._rdma else TransferPath.HTTP
+
+    def give_up(self, error: UnsupportedError) -> None:
+        """From here on by HTTP; where RDMA is required, the error is raised instead."""
+        if self._required:
+            raise error
+        self._rdma = None
+        self.reason = str(error)
+
+    async def get(
+        self, address: str, extent: Extent, into: memoryview, headers: Mapping[str, str]
+    ) -> Fetched:
+        if self._rdma:
+            try:
+                return await self._rdma.carrier.get(address, extent, into, headers)
+            except UnsupportedError as error:
+                self.give_up(error)
+        return await self._http.get(address, extent, into, headers)
+
+    async def put(
+        self, address: str, data: memoryview, checksum: int, headers: Mapping[str, str]
+    ) -> Stored:
+        """As the port says; TooLargeError is the caller's to answer, with smaller parts."""
+        if self._rdma:
+            try:
+                return await self._rdma.carrier.put(address, data, checksum, headers)
+            except TooLargeError:
+                raise
+            except UnsupportedError as error:
+                self.give_up(error)
+        return await self._http.put(address, data, checksum, headers)

@@ -1,0 +1,206 @@
+"""The same client for programs without an event loop: every method waits for its answer."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import uvloop
+from botocore.credentials import Credentials
+from typing_extensions import Buffer
+
+from gateway.client.client import DEFAULT_LIMITS, Client, silent
+from gateway.client.download import Progress
+from gateway.client.models import Bucket, Listing, ObjectHead, RdmaMode, Transfer
+from gateway.config.client import ClientLimits
+
+T = TypeVar("T")
+
+
+class _LoopThread:
+    """An event loop in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._loop = uvloop.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="s3rdma", daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of `work`; interrupted, it has ended before the interruption is raised.
+
+        Until then the device may still write into the caller's buffer.
+        """
+        ended = threading.Event()
+
+        async def start() -> asyncio.Task[T]:
+            task = asyncio.get_running_loop().create_task(work)
+            task.add_done_callback(lambda _: ended.set())
+            return task
+
+        task = asyncio.run_coroutine_threadsafe(start(), self._loop).result()
+        try:
+            ended.wait()
+        except BaseException:
+            self._loop.call_soon_threadsafe(task.cancel)
+            ended.wait()
+            raise
+        return task.result()
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        self._loop.close()
+
+
+class SyncClient:
+    """`Client`, with the same arguments, results and errors. A context manager.
+
+    Several threads may share one; their transfers run side by side.
+    """
+
+    def __init__(
+        self,
+        *,
+        endpoint_url: str,
+        region_name: str | None = None,
+        credentials: Credentials | None = None,
+        profile_name: str | None = None,
+        rdma: str | RdmaMode = RdmaMode.AUTO,
+        device: str = "",
+        limits: ClientLimits = DEFAULT_LIMITS,
+    ) -> None:
+        self._client = Client(
+            endpoint_url=endpoint_url,
+            region_name=region_name,
+            credentials=credentials,
+            profile_name=profile_name,
+            rdma=rdma,
+            device=device,
+            limits=limits,
+        )
+        self._thread: _LoopThread
+
+    def __enter__(self) -> Self:
+        self._thread = _LoopThread()
+        try:
+            self._thread.run(self._client.__aenter__())
+        except BaseException:
+            self._thread.stop()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            self._thread.run(self._client.__aexit__(kind, error, trace))
+        finally:
+            self._thread.stop()
+
+    def get_into(
+        self,
+        bucket: str,
+        key: str,
+        buffer: Buffer,
+        offset: int = 0,
+        length: int | None = None,
+        *,
+        version_id: str | None = None,
+        progress: Progress = silent,
+    ) -> Transfer:
+        """See `Client.get_into`; `progress` is called in the client's thread."""
+        return self._thread.run(
+            self._client.get_into(
+                bucket, key, buffer, offset, length, version_id=version_id, progress=progress
+            )
+        )
+
+    def put_from(
+        self,
+        bucket: str,
+        key: str,
+        buffer: Buffer,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        content_type: str | None = None,
+        progress: Progress = silent,
+    ) -> Transfer:
+        """See `Client.put_from`; `progress` is called in the client's thread."""
+        return self._thread.run(
+            self._client.put_from(
+                bucket,
+                key,
+                buffer,
+                metadata=metadata,
+                content_type=content_type,
+                progress=progress,
+            )
+        )
+
+    def get_file(
+        self,
+        bucket: str,
+        key: str,
+        path: str | Path,
+        *,
+        version_id: str | None = None,
+        progress: Progress = silent,
+    ) -> Transfer:
+        """See `Client.get_file`; `progress` is called in the client's thread."""
+        return self._thread.run(
+            self._client.get_file(bucket, key, path, version_id=version_id, progress=progress)
+        )
+
+    def put_file(
+        self,
+        bucket: str,
+        key: str,
+        path: str | Path,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        content_type: str | None = None,
+        progress: Progress = silent,
+    ) -> Transfer:
+        """See `Client.put_file`; `progress` is called in the client's thread."""
+        return self._thread.run(
+            self._client.put_file(
+                bucket,
+                key,
+                path,
+                metadata=metadata,
+                content_type=content_type,
+                progress=progress,
+            )
+        )
+
+    def head(self, bucket: str, key: str, version_id: str | None = None) -> ObjectHead:
+        """See `Client.head`."""
+        return self._thread.run(self._client.head(bucket, key, version_id))
+
+    def list_objects(
+        self, bucket: str, prefix: str = "", *, delimiter: str = "", token: str | None = None
+    ) -> Listing:
+        """See `Client.list_objects`."""
+        return self._thread.run(
+            self._client.list_objects(bucket, prefix, delimiter=delimiter, token=token)
+        )
+
+    def list_buckets(self) -> tuple[Bucket, ...]:
+        """See `Client.list_buckets`."""
+        return self._thread.run(self._client.list_buckets())
+
+    def create_bucket(self, bucket: str) -> None:
+        """See `Client.create_bucket`."""
+        self._thread.run(self._client.create_bucket(bucket))
+
+    def check_server(self) -> None:
+        """See `Client.check_server`."""
+        self._thread.run(self._client.check_server())
