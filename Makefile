@@ -1,0 +1,135 @@
+# The project's commands: `make help` lists them. Everything lands in .venv, .cache and dist.
+
+PYTHON ?= python3
+DEMO_FILE ?=
+RUN_LISTEN ?= 127.0.0.1:9000
+RUN_STORE ?= .cache/store
+
+BIN := .venv/bin
+CLIENTS := .cache/clients
+VM_LIMIT_S := 1500
+C_SOURCES := $(wildcard dataplane_c/*.py dataplane_c/include/*.h dataplane_c/src/*.[ch])
+C_FORMATTED := $(wildcard dataplane_c/include/*.h dataplane_c/src/*.[ch] tests/c/*.[ch])
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+##@ First
+.PHONY: demo
+demo: build ## A real file in and out by RDMA and by boto3; needs nothing set up before
+	@file=$$($(BIN)/python tests/rig/demo_file.py $(DEMO_FILE)) && \
+	tests/rig/with-rdma -- $(BIN)/python tests/rig/demo.py "$$file"
+
+.PHONY: test
+test: test-python test-c test-rdma ## Every test: on this host, then on an RDMA device (or in a VM)
+
+.PHONY: run
+run: build ## Leave a gateway running here, and say how to point a client at it
+	@$(BIN)/python tests/rig/run.py --listen $(RUN_LISTEN) --store $(RUN_STORE)
+
+##@ Build
+.PHONY: setup
+setup: .venv/.setup ## Host packages, virtual environment, development tools
+
+.PHONY: build
+build: .venv/.build ## The package and its C core, installed into .venv
+
+.PHONY: setup-clients
+setup-clients: $(CLIENTS)/.setup ## aws-cli, s3cmd and rclone, for the tests with real clients
+
+.PHONY: rig
+rig: ## The virtual machine with RDMA devices: its packages and its kernel
+	tests/rig/rdma-vm --install
+
+.PHONY: wheel
+wheel: .venv/.setup ## A wheel in dist/
+	$(BIN)/pip wheel -q --no-build-isolation --no-deps -w dist .
+
+.venv/.setup: pyproject.toml tests/rig/host-packages
+	tests/rig/host-packages build $(PYTHON)
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/pip install -q 'pip>=25.1' 'setuptools>=77' 'cffi>=2.0'
+	$(BIN)/pip install -q --group dev
+	@touch $@
+
+.venv/.build: .venv/.setup setup.py $(C_SOURCES)
+	PYTHONWARNINGS='ignore:Editable installation' $(BIN)/pip install -q --no-build-isolation -e .
+	@touch $@
+
+$(CLIENTS)/.setup: .venv/.setup
+	tests/rig/host-packages clients
+	test -x $(CLIENTS)/bin/python || $(PYTHON) -m venv $(CLIENTS)
+	$(BIN)/pip --python $(CLIENTS)/bin/python install -q --group clients
+	@touch $@
+
+##@ Check
+.PHONY: check
+check: fmt-check lint types layers strict-c test ## All that must hold before a change is merged
+
+.PHONY: fmt
+fmt: .venv/.setup ## Format Python and C
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(C_FORMATTED)
+
+.PHONY: fmt-check
+fmt-check: .venv/.setup
+	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run -Werror $(C_FORMATTED)
+
+.PHONY: lint
+lint: .venv/.setup ## ruff
+	$(BIN)/ruff check .
+
+.PHONY: types
+types: build ## mypy --strict
+	$(BIN)/mypy
+	MYPYPATH=tests/rig:benchmarks $(BIN)/mypy --explicit-package-bases tests/rig benchmarks
+
+.PHONY: layers
+layers: build ## Who may import whom (import-linter)
+	$(BIN)/lint-imports --no-logo
+
+.PHONY: strict-c
+strict-c: ## The C core under the compiler's strictest warnings
+	$(MAKE) -s -C tests/c strict
+
+.PHONY: test-python
+test-python: build setup-clients ## Unit, contract and integration tests, real clients among them
+	$(BIN)/python -m pytest -q
+
+.PHONY: test-c
+test-c: ## The C core's own tests, under AddressSanitizer and UBSan
+	$(MAKE) -s -C tests/c test
+
+.PHONY: test-rdma
+test-rdma: build ## Tests on an RDMA device; RDMA=no leaves them out
+ifeq ($(RDMA),no)
+	@echo '*** RDMA=no: NO TEST RAN ON AN RDMA DEVICE ***' >&2
+else
+	tests/rig/with-rdma --limit $(VM_LIMIT_S) -- \
+	  $(BIN)/python -m pytest tests/rdma -q -p no:cacheprovider
+endif
+
+.PHONY: asan
+asan: test-c ## The C core's tests under every sanitizer, ThreadSanitizer too
+	$(MAKE) -s -C tests/c tsan
+
+.PHONY: fuzz
+fuzz: build ## The parsers, for a few minutes
+	$(BIN)/python -m pytest tests/fuzz -q --timeout 600 --hypothesis-profile long
+	$(MAKE) -C tests/c fuzz
+
+.PHONY: bench
+bench: build ## RDMA and HTTP beside perftest's ib_write_bw, on the same device
+	tests/rig/with-rdma --limit $(VM_LIMIT_S) -- env PYTHONPATH=tests/rig $(BIN)/python benchmarks/rdma.py
+
+##@ Else
+.PHONY: clean
+clean: ## Remove what make made, the environment included; `make run`'s store stays
+	rm -rf .venv $(CLIENTS) build dist gateway/_dataplane.* ./*.egg-info .*_cache .hypothesis .coverage
+	-$(MAKE) -s -C tests/c clean
+
+.PHONY: help
+help: ## This list
+	@awk -F ':.*## ' '/^##@/ {print "\n" substr($$0, 5)} \
+	  /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
