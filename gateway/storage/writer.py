@@ -69,7 +69,7 @@ class Writer:
     Args:
         path: the database's, for messages.
         drop: takes the contents that a durable transaction let go of.
-        pending_max: how much work may wait (`store.max_pending`).
+        pending_max: how much work may wait (`store.max_pending_changes`).
     """
 
     def __init__(
@@ -96,7 +96,9 @@ class Writer:
             self._queue.put_nowait(work)
         except queue.Full:
             work.done.set_exception(
-                BusyError(f"{self._pending_max} changes wait for the disk (store.max_pending)")
+                BusyError(
+                    f"{self._pending_max} changes wait for the disk (store.max_pending_changes)"
+                )
             )
 
     def close(self) -> None:

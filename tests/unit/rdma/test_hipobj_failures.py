@@ -95,6 +95,7 @@ async def test_put__immediate_or_length_not_as_announced__500_and_nothing_stored
     ("step", "error", "status"),
     [
         ("post_receive", TransportError("no work request"), 500),
+        ("connect", TransportError("the device is gone"), 500),
         ("lease", ClientError(S3Code.RDMA_TRANSFER_TOO_LARGE), 413),
     ],
 )
@@ -107,7 +108,24 @@ async def test_prepare__fabric_refuses__its_error_and_the_place_is_free(
     await gateway.settled()
 
 
-@pytest.mark.parametrize("step", ["connect", "received", "store"])
+async def test_put__client_writes_right_after_prepare__nothing_is_lost(gateway):
+    side = gateway.client(DATA)
+    offer = await gateway.offered(side, "PUT", "/bucket/key")
+    await gateway.write(side, offer)
+    answer = await gateway.ready(side, offer.session)
+    assert answer.status == 200
+
+
+async def test_put__loopback_token_can_not_be_connected__500_and_nothing_stored(gateway):
+    side = gateway.client(DATA)
+    offer = await gateway.offered(side, "PUT", "/bucket/key", token="0" * 88)
+    gateway.fabric.fail["connect"] = TransportError("the device is gone")
+    answer = await gateway.ready(side, offer.session)
+    assert (answer.status, answer.message) == (500, "the device is gone")
+    assert await absent(gateway, "key")
+
+
+@pytest.mark.parametrize("step", ["received", "store"])
 async def test_put__step_fails__500_and_nothing_stored(gateway, step):
     gateway.fabric.fail[step] = TransportError("the device is gone")
     side = gateway.client(DATA)
