@@ -94,7 +94,11 @@ class S3Code(Enum):
         400,
         "The list of parts was not in ascending order of part number.",
     )
-    INVALID_PART_NUMBER = ("InvalidPartNumber", 416, "The requested part number is not satisfiable.")
+    INVALID_PART_NUMBER = (
+        "InvalidPartNumber",
+        416,
+        "The requested part number is not satisfiable.",
+    )
     INVALID_RANGE = ("InvalidRange", 416, "The requested range is not satisfiable.")
     INVALID_REQUEST = ("InvalidRequest", 400, "Invalid Request")
     INVALID_STORAGE_CLASS = (
@@ -315,9 +319,7 @@ class BusyError(GatewayError):
 class TransportError(GatewayError):
     """The bytes did not arrive whole by RDMA; the session that carried them is over."""
 
-    def __init__(
-        self, message: str = "", *, code: S3Code = S3Code.RDMA_TRANSFER_FAILED
-    ) -> None:
+    def __init__(self, message: str = "", *, code: S3Code = S3Code.RDMA_TRANSFER_FAILED) -> None:
         super().__init__(code, message)
 
 

@@ -55,7 +55,7 @@ uint32_t dp_fabric_health(const struct dp_fabric *fabric)
 	return atomic_load(&fabric->health);
 }
 
-/* Start the progress thread (the first) and the I/O threads, deaf to signals: those are Python's. */
+/* Start the progress thread, then the I/O threads; all deaf to signals, which are Python's. */
 static int start_threads(struct dp_fabric *fabric)
 {
 	uint32_t count = fabric->options.io_threads + 1;

@@ -76,7 +76,7 @@ class HttpLimits:
     shutdown_grace_s: float = _set(30.0, "for running requests after SIGTERM", low=0)
     discard_timeout_s: float = _set(5.0, "spent on reading a refused body", low=0)
     digest_threads: int = _set(2, "threads that hash bodies", high=256)
-    max_settling: int = _set(32, "batches of bodies being hashed and written at once")
+    max_settling: int = _set(16, "batches of bodies being hashed and written at once")
     read_ahead_bytes: int = _set(512 * KIB, "of an object that is read while the last are sent")
     max_read_aheads: int = _set(32, "replies that read ahead at once; others go in small pieces")
 

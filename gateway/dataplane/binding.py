@@ -159,6 +159,11 @@ def borrow(buffer: Buffer, *, writable: bool) -> Any:
     return ffi.from_buffer("uint8_t[]", buffer, require_writable=writable)
 
 
+def release(borrowed: Any) -> None:
+    """End a `borrow`: the buffer may move and shrink again."""
+    ffi.release(borrowed)
+
+
 def address(memory: Any) -> int:
     return int(ffi.cast("uintptr_t", memory))
 

@@ -207,6 +207,9 @@ class EngineFabric:
             await self._recycle(core)
         else:
             await asyncio.to_thread(binding.lane_close, core.handle)
+            # Not left to the garbage collector: it crashes on a memoryview in a cycle that is
+            # still exported (python/cpython#77894).
+            binding.release(core.pointer)
             del self._cores[core.tag]
         del self._in_use[core.tag]
 

@@ -179,6 +179,7 @@ class EngineLane:
 
     @property
     def buffer(self) -> RemoteBuffer:
+        self._check_open()
         core = self._core
         return RemoteBuffer(core.address, core.rkey, core.memory.nbytes)
 

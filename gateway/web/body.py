@@ -1,16 +1,17 @@
 """The body of an HTTP request: bounded, decoded, and verified before anything may be committed.
 
 While one batch is hashed and written by threads, the next one gathers in aiohttp's reader, so that
-network, hashing and disk overlap. A request holds one batch and one reader's buffer, whatever its
-length and however slow its client.
+network, hashing and disk overlap. A request holds one reader's buffer, and in its turn one batch,
+whatever its length and however slow its client.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -35,6 +36,7 @@ from gateway.wire.request import RequestHead
 
 # Below this, hashing takes less time than a trip to a thread (about 30 µs).
 _INLINE_BYTES = 32 * 1024
+_FIRST_BYTES = 4096
 _LENGTH = re.compile(r"[0-9]{1,19}")
 
 Sink = Callable[[bytes], Awaitable[None]]
@@ -53,17 +55,20 @@ class Digesting:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="digest")
         self._permits = asyncio.Semaphore(batches)
 
+    def turn(self) -> AbstractAsyncContextManager[None]:
+        """The right to hold a batch: take it only then, and keep it no longer."""
+        return self._permits
+
     async def settle(
         self, batch: bytes, decoder: AwsChunkedDecoder | None, digester: Digester, sink: Sink
     ) -> None:
         """Decode a batch, then hash its payload while `sink` takes it."""
-        async with self._permits:
-            payload = batch
-            if decoder is not None:
-                payload = await self._off_loop(batch, partial(_decode, decoder, batch))
-            if payload:
-                hashing = self._off_loop(payload, partial(digester.update, payload))
-                await asyncio.gather(hashing, sink(payload))
+        payload = batch
+        if decoder is not None:
+            payload = await self._off_loop(batch, partial(_decode, decoder, batch))
+        if payload:
+            hashing = self._off_loop(payload, partial(digester.update, payload))
+            await asyncio.gather(hashing, sink(payload))
 
     async def _off_loop(self, data: bytes, work: Callable[[], T]) -> T:
         """Work that takes time in proportion to `data`: in a thread, unless it is soon done."""
@@ -99,8 +104,11 @@ class Source:
         self.begun = False
         self.received_bytes = 0
 
-    async def next(self) -> bytes:
-        """Whatever has come, b"" at the end.
+    async def first(self) -> bytes:
+        """A few of the next bytes, as soon as there are any; b"" at the end.
+
+        A request that waits for its turn holds no more than these; what comes meanwhile stays with
+        aiohttp's reader, which pauses the connection when it has enough.
 
         Raises:
             ClientError: RequestTimeout: the client fell silent; IncompleteBody: it broke off, or
@@ -109,15 +117,28 @@ class Source:
         if not self.begun:
             self.begun = True
             self._proceed()
-        try:
+        with _as_s3_error():
             async with asyncio.timeout(self._stall_timeout_s):
-                data = await self._stream.readany()
-        except TimeoutError as error:
-            raise ClientError(S3Code.REQUEST_TIMEOUT) from error
-        except (RequestPayloadError, ConnectionError) as error:
-            raise ClientError(S3Code.INCOMPLETE_BODY) from error
+                return self._count(await self._stream.read(_FIRST_BYTES))
+
+    def rest(self) -> bytes:
+        """Whatever else is there by now, without waiting. Raises as `first` does."""
+        with _as_s3_error():
+            return self._count(self._stream.read_nowait())
+
+    def _count(self, data: bytes) -> bytes:
         self.received_bytes += len(data)
         return data
+
+
+@contextmanager
+def _as_s3_error() -> Iterator[None]:
+    try:
+        yield
+    except TimeoutError as error:
+        raise ClientError(S3Code.REQUEST_TIMEOUT) from error
+    except (RequestPayloadError, ConnectionError) as error:
+        raise ClientError(S3Code.INCOMPLETE_BODY) from error
 
 
 class HttpBody:
@@ -188,8 +209,10 @@ class HttpBody:
         algorithms = {*also, *declared.checksums, *announced} or {Algorithm.CRC64NVME}
         digester = Digester(algorithms, sha256=self._sha256_hex is not None)
         decoder = self._decoder(announced)
-        while batch := await self._source.next():
-            await self._digesting.settle(batch, decoder, digester, sink)
+        while first := await self._source.first():
+            async with self._digesting.turn():
+                batch = first + self._source.rest()
+                await self._digesting.settle(batch, decoder, digester, sink)
             if digester.size_bytes > limit_bytes:
                 raise over_limit()
         if decoder is not None:

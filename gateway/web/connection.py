@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+from collections.abc import Awaitable, Callable
 from email.utils import formatdate
 from typing import Any, cast
 
@@ -22,6 +23,8 @@ from gateway.web.render import HttpReply, render_error
 
 _log = logging.getLogger(__name__)
 
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
 _READ_BYTES = 64 * 1024  # aiohttp's reading stops at twice this; the best for uvloop
 
 
@@ -33,7 +36,7 @@ class Connections(web.Server):
         limits: of heads and connections.
     """
 
-    def __init__(self, handler: Any, limits: HttpLimits) -> None:
+    def __init__(self, handler: Handler, limits: HttpLimits) -> None:
         super().__init__(handler, handler_cancellation=True)
         self.limits = limits
 
@@ -43,7 +46,7 @@ class Connections(web.Server):
             self,
             loop=asyncio.get_running_loop(),
             keepalive_timeout=limits.idle_timeout_s,
-            lingering_time=0,  # web.server discards what a handler did not read
+            lingering_time=0,  # web.exchange discards what a handler did not read
             max_line_size=limits.max_line_bytes,
             max_field_size=limits.max_line_bytes,
             max_headers=limits.max_headers,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from hashlib import sha256
 from typing import Any
 
@@ -20,8 +21,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]
 
 
 @pytest.fixture(scope="session")
-def s3(served: GatewayProcess) -> Any:
-    return boto3_client(served)
+def s3(served: GatewayProcess) -> Iterator[Any]:
+    with closing(boto3_client(served)) as client:
+        yield client
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import boto3
@@ -72,8 +73,8 @@ def test_start__no_key_configured__makes_one_keeps_it_and_prints_it_once(tmp_pat
         session = boto3.Session(region_name="us-east-1")
         assert stat.S_IMODE(kept.stat().st_mode) == 0o600
         keys = dict(line.split(" = ") for line in kept.read_text().splitlines()[1:])
-        client = session.client("s3", endpoint_url=f"http://{host}:{port}", **keys)
-        client.list_buckets()
+        with closing(session.client("s3", endpoint_url=f"http://{host}:{port}", **keys)) as client:
+            client.list_buckets()
         process.terminate()
         _, errors = process.communicate(timeout=EXIT_LIMIT_S)
         assert process.returncode == 0
@@ -106,6 +107,13 @@ def test_start__damaged_credentials_file__exits_1_with_the_remedy(tmp_path: Path
     assert code == 1
     assert "S3RDMA_ACCESS_KEY" in errors
     assert "Traceback" not in errors
+
+
+def test_start__rdma_demanded_but_not_there__exits_1_with_the_reason(tmp_path: Path) -> None:
+    flags = ("--rdma-fabric", "verbs", "--rdma-device", "nosuch0")
+    code, errors = failed_start("--store", str(tmp_path), "--listen", "127.0.0.1:0", *flags)
+    assert code == 1
+    assert errors.splitlines()[-1].startswith("s3rdma: no RDMA: ")
 
 
 @pytest.mark.parametrize(
@@ -159,6 +167,27 @@ def test_sigterm__client_falls_silent__is_cut_after_the_grace(tmp_path: Path) ->
         client.send(client.signed_head("PUT", "/bucket/k", PIECE) + PIECE[:1000])
         os.kill(process.pid, signal.SIGTERM)
         assert client.hung_up()
+
+
+def test_get__data_file_was_damaged__is_never_a_short_200(
+    own: GatewayProcess, tmp_path: Path
+) -> None:
+    data = PIECE * 10
+    with connect(own) as client:
+        assert client.ask("PUT", "/bucket").status == 200
+        assert client.ask("PUT", "/bucket/k", data).status == 200
+        files = [file for file in (tmp_path / "store" / "objects").rglob("*") if file.is_file()]
+        (file,) = [file for file in files if file.stat().st_size == len(data)]
+        os.truncate(file, len(data) // 2)
+        reply = client.ask("GET", "/bucket/k")
+        assert (reply.status, reply.headers["content-length"]) == (200, str(len(data)))
+        assert len(reply.body) < len(data)
+        assert client.hung_up()
+        os.truncate(file, 0)
+    with connect(own) as client:
+        reply = client.ask("GET", "/bucket/k")
+        assert (reply.status, reply.code) == (500, "InternalError")
+        assert client.ask("GET", "/bucket").status == 200
 
 
 def test_limits__time_and_size__answer_in_s3s_words(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import random
+from contextlib import closing
 from typing import Any
 
 import boto3
@@ -130,10 +131,9 @@ def test_put__each_checksum_algorithm__is_verified_by_boto3_on_get(
 
 
 def test_put__unsigned_payload__is_accepted(served: GatewayProcess, s3: Any, bucket: str) -> None:
-    unsigned = boto3_client(
-        served, s3={"payload_signing_enabled": False, "addressing_style": "path"}
-    )
-    unsigned.put_object(Bucket=bucket, Key="k", Body=DATA)
+    settings = {"payload_signing_enabled": False, "addressing_style": "path"}
+    with closing(boto3_client(served, s3=settings)) as unsigned:
+        unsigned.put_object(Bucket=bucket, Key="k", Body=DATA)
     assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == DATA
 
 
@@ -159,4 +159,5 @@ def test_keys__wrong_secret_or_unknown__are_403(served: GatewayProcess, bucket: 
             aws_secret_access_key=keys[1],
             region_name="us-east-1",
         )
-        assert code_of(stranger.list_objects_v2, Bucket=bucket) == (expected, 403)
+        with closing(stranger):
+            assert code_of(stranger.list_objects_v2, Bucket=bucket) == (expected, 403)

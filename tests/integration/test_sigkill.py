@@ -7,6 +7,7 @@ import hashlib
 import os
 import random
 import signal
+from contextlib import closing
 from pathlib import Path
 
 import aiohttp
@@ -53,12 +54,15 @@ async def test_sigkill__during_100_puts__every_acknowledged_object_is_whole_and_
     tmp_path: Path,
 ) -> None:
     with gateway_process(tmp_path, "--rdma-fabric", "off") as process:
-        boto3_client(process).create_bucket(Bucket="bucket")
+        with closing(boto3_client(process)) as s3:
+            s3.create_bucket(Bucket="bucket")
         acknowledged = await write_until_killed(process)
     assert len(acknowledged) >= ACKNOWLEDGED_BEFORE_THE_KILL
 
-    with gateway_process(tmp_path, "--rdma-fabric", "off") as process:
-        s3 = boto3_client(process)
+    with (
+        gateway_process(tmp_path, "--rdma-fabric", "off") as process,
+        closing(boto3_client(process)) as s3,
+    ):
         pages = s3.get_paginator("list_objects_v2").paginate(Bucket="bucket")
         visible = {entry["Key"] for page in pages for entry in page.get("Contents", ())}
         assert acknowledged <= visible

@@ -14,7 +14,7 @@ import resource
 import secrets
 import subprocess
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 import pytest
@@ -203,13 +203,14 @@ async def test_connect__psn_ahead__ends_at_our_deadline_on_both_sides(
     await works(server, client)
 
 
-async def test_connect__psn_of_the_past__is_acknowledged_but_never_executed(
+async def test_connect__psn_of_the_past__is_never_executed(
     server: EngineFabric, client: EngineFabric
 ) -> None:
-    """So a sender's completion proves nothing to it; only the receiver's does."""
+    """A duplicate may be acknowledged: the sender's success proves nothing, the receiver's does."""
     ours, theirs = mispaired(server, client, -100)
     ours.memory[:KIB] = bytes(KIB)
-    await theirs.write(KIB, ours.buffer, COOKIE, DEADLINE_S)
+    with suppress(TransportError):
+        await theirs.write(KIB, ours.buffer, COOKIE, 1.0)
     await nothing_comes(ours)
     assert ours.memory[:KIB] == bytes(KIB)
     await asyncio.gather(ours.close(), theirs.close())
