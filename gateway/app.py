@@ -157,7 +157,7 @@ def _open_fabric(config: RdmaConfig) -> tuple[Fabric | None, str]:
     """The fabric and its line for the operator; None where RDMA is off, with the reason.
 
     Raises:
-        StartError: "verbs" was demanded and can't be had.
+        StartError: "verbs" or "soft" was demanded and can't be had.
     """
     if config.fabric == "off":
         return None, "off: rdma.fabric is off"
@@ -167,12 +167,17 @@ def _open_fabric(config: RdmaConfig) -> tuple[Fabric | None, str]:
 
         fabric = open_fabric(config, arena=True)
     except (FabricUnavailable, ImportError) as error:
-        if config.fabric == "verbs":
+        if config.fabric in ("verbs", "soft"):
             raise StartError(f"no RDMA: {error}") from error
         return None, f"off: {error}"
     info = fabric.info
     gid = IPv6Address(info.gid)
-    return fabric, f"{info.device} port {info.port}, GID {gid}, MTU {info.mtu_bytes}"
+    where = (
+        "soft fabric (RoCE v2 over UDP)"
+        if info.kind == "soft"
+        else f"{info.device} port {info.port}"
+    )
+    return fabric, f"{where}, GID {gid.ipv4_mapped or gid}, MTU {info.mtu_bytes}"
 
 
 def _stop_on_signals() -> asyncio.Event:

@@ -25,6 +25,7 @@ enum dp_limit {
 	DP_SLOTS_MAX = 16,   /* WRs of one transfer in flight: the send queue's depth */
 	DP_SLOTS_WANTED = 4, /* a lane is cut into this many where that keeps slots >= a page */
 	DP_LANES_MAX = 65536,
+	DP_NETWORKS_MAX = 32,
 };
 
 /* What a GID table entry is for (ibv_query_gid_ex). */
@@ -89,6 +90,28 @@ int dp_gid_list(const char *device, uint32_t port, struct dp_gid *gids, uint32_t
 struct dp_fabric;
 struct dp_lane;
 
+enum dp_fabric_kind {
+	DP_FABRIC_VERBS = 0, /* a device, by libibverbs */
+	DP_FABRIC_SOFT = 1,  /* RoCE v2 in user space over UDP port 4791: no device, no privilege */
+};
+
+/* Addresses that begin with @prefix_bits of @address; IPv4 is mapped, so its /8 is 104 bits. */
+struct dp_network {
+	uint8_t address[DP_GID_BYTES];
+	uint32_t prefix_bits; /* 0..128 */
+};
+
+/* What the soft fabric does to packets it sends, for tests; zeros for nothing. */
+struct dp_faults {
+	uint64_t seed;
+	uint32_t loss_ppm;
+	uint32_t duplicate_ppm;
+	uint32_t reorder_ppm;
+	uint32_t corrupt_ppm;
+	uint32_t delay_us;
+	uint32_t reserved;
+};
+
 struct dp_fabric_options {
 	char device[DP_NAME_BYTES];
 	uint32_t port;
@@ -100,6 +123,13 @@ struct dp_fabric_options {
 	uint32_t slot_bytes;    /* longest piece a file is read and written in */
 	uint32_t segment_bytes; /* longest WRITE or READ, but for dp_lane_write's one message */
 	uint32_t receive_sge;   /* 1: receives carry an SGE over the lane's memory */
+	uint32_t kind;          /* enum dp_fabric_kind; soft reads no device, port, gid_index */
+	/* Of the soft fabric: our address, zeros for a free one of 127.0.0.0/8, and the networks
+	 * of the peers that may be connected. */
+	uint8_t address[DP_GID_BYTES];
+	uint32_t network_count;
+	struct dp_network networks[DP_NETWORKS_MAX];
+	struct dp_faults faults;
 };
 
 struct dp_fabric_info {
@@ -148,8 +178,10 @@ struct dp_event {
  * dp_fabric_open - open a device port: CQ, completion channel, threads and event ring.
  *
  * Returns 0, -EINVAL (an option is out of range, or the GID index is empty), -ENODEV (no such
- * device), -ENETDOWN (the port is not ACTIVE), -EPROTONOSUPPORT (iWARP: it has no
- * WRITE_WITH_IMM), as dp_port_list, or the errno of the verb that failed.
+ * device), -ENETDOWN (the port is not ACTIVE, or no interface that is up has the address),
+ * -EPROTONOSUPPORT (iWARP: it has no WRITE_WITH_IMM), -EADDRINUSE (UDP port 4791 is taken),
+ * -EADDRNOTAVAIL (not an address of this host), as dp_port_list, or the errno of the verb or
+ * socket call that failed.
  */
 int dp_fabric_open(const struct dp_fabric_options *options, struct dp_fabric **out);
 
@@ -229,7 +261,9 @@ struct dp_peer {
  * dp_lane_connect - INIT -> RTR (rq_psn = peer's) -> RTS (sq_psn = prepare's).
  *
  * Returns 0, -EINVAL (psn or qpn out of range), -EADDRNOTAVAIL (LID 0 on InfiniBand: packets
- * to it vanish without a trace), -EBUSY (not in INIT), or modify_qp's errno.
+ * to it vanish without a trace), -EBUSY (not in INIT), of the soft fabric -EACCES (no
+ * allowed network has the peer), -ENETUNREACH (loopback on one side only), -EAFNOSUPPORT (IPv4
+ * here, IPv6 there), or modify_qp's errno.
  */
 int dp_lane_connect(struct dp_lane *lane, const struct dp_peer *peer);
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "soft.h"
 #include "verbs.h"
 
 #define POLL_MAX 32
@@ -209,7 +210,12 @@ int dp_verbs_fabric_open(const struct dp_verbs *verbs, const struct dp_fabric_op
 int dp_fabric_open(const struct dp_fabric_options *options, struct dp_fabric **out)
 {
 	struct dp_verbs verbs;
-	int error = dp_verbs_load(&verbs);
+	int error;
 
+	if (options->kind == DP_FABRIC_SOFT)
+		return dp_soft_fabric_open(options, out);
+	if (options->kind != DP_FABRIC_VERBS)
+		return -EINVAL;
+	error = dp_verbs_load(&verbs);
 	return error ? error : dp_verbs_fabric_open(&verbs, options, out);
 }

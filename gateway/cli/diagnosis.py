@@ -51,6 +51,7 @@ def diagnose(facts: HostFacts, config: RdmaConfig) -> tuple[Finding, ...]:
         *_nodes(facts),
         *_library(facts),
         *(finding for info in facts.devices for finding in _port(info, facts)),
+        _soft(facts),
         _memlock(facts, config),
         _huge_pages(facts, config),
     )
@@ -68,8 +69,15 @@ def verdict(facts: HostFacts, findings: tuple[Finding, ...]) -> tuple[bool, str]
     if ports and not bad:
         names = ", ".join(f"{info.device} port {info.port}" for info in ports)
         return True, f"Objects can move by RDMA: {names}."
+    if not bad and not facts.soft_problem:
+        return True, "Objects can move by the soft fabric, which needs no RDMA device."
     first = bad[0].detail if bad else "there is no RDMA device"
     return False, f"Objects can't move by RDMA: {first}. Plain HTTP works."
+
+
+def _device_level(facts: HostFacts) -> Level:
+    """How a lack weighs that only a device minds: where there is none, the soft fabric goes on."""
+    return Level.BAD if usable(facts) or facts.soft_problem else Level.NOTE
 
 
 def _kernel(facts: HostFacts) -> Iterator[Finding]:
@@ -90,7 +98,7 @@ def _nodes(facts: HostFacts) -> Iterator[Finding]:
     closed = [node for node, allowed in facts.verbs_nodes.items() if not allowed]
     if closed:
         yield Finding(
-            Level.BAD,
+            _device_level(facts),
             "device files",
             f"this user may not open {', '.join(closed)}",
             "join the group that owns them (rdma), or give the service access to /dev/infiniband",
@@ -99,14 +107,14 @@ def _nodes(facts: HostFacts) -> Iterator[Finding]:
         yield Finding(Level.GOOD, "device files", ", ".join(facts.verbs_nodes))
     elif facts.container:
         yield Finding(
-            Level.BAD,
+            _device_level(facts),
             "device files",
             f"this {facts.container} container sees no /dev/infiniband",
             _container_remedy(facts.container),
         )
     else:
         yield Finding(
-            Level.BAD,
+            _device_level(facts),
             "device files",
             "there is no /dev/infiniband/uverbs*",
             "modprobe ib_uverbs, and the NIC's RDMA driver",
@@ -124,16 +132,26 @@ def _container_remedy(runtime: str) -> str:
 
 def _library(facts: HostFacts) -> Iterator[Finding]:
     if facts.unavailable is not None:
-        yield Finding(Level.BAD, "libibverbs", facts.unavailable.reason, facts.unavailable.remedy)
+        yield Finding(
+            _device_level(facts), "libibverbs", facts.unavailable.reason, facts.unavailable.remedy
+        )
     elif not facts.devices:
         yield Finding(
-            Level.BAD,
+            _device_level(facts),
             "libibverbs",
             "it shows no RDMA device",
             "install the providers (Debian: ibverbs-providers), and see `rdma link`",
         )
     else:
         yield Finding(Level.GOOD, "libibverbs", f"{len(facts.devices)} port(s)")
+
+
+def _soft(facts: HostFacts) -> Finding:
+    """What `rdma.fabric = auto` takes where no device can be used."""
+    if facts.soft_problem:
+        return Finding(Level.NOTE, "soft fabric", facts.soft_problem)
+    used = "rdma.fabric = soft chooses it" if usable(facts) else "rdma.fabric = auto takes it"
+    return Finding(Level.GOOD, "soft fabric", f"RoCE v2 over UDP port 4791; {used}")
 
 
 def _port(info: DeviceInfo, facts: HostFacts) -> Iterator[Finding]:
@@ -161,7 +179,7 @@ def _port(info: DeviceInfo, facts: HostFacts) -> Iterator[Finding]:
 
 
 def _unusable_level(facts: HostFacts) -> Level:
-    return Level.NOTE if usable(facts) else Level.BAD
+    return Level.NOTE if usable(facts) else _device_level(facts)
 
 
 def _gid(gid: Gid) -> str:
@@ -180,7 +198,7 @@ def _memlock(facts: HostFacts, config: RdmaConfig) -> Finding:
     if facts.memlock_bytes >= config.staging_bytes:
         return Finding(Level.GOOD, "memlock", detail)
     return Finding(
-        Level.BAD,
+        _device_level(facts),
         "memlock",
         detail,
         "ulimit -l unlimited (systemd: LimitMEMLOCK=infinity; containers: --ulimit memlock=-1), or "

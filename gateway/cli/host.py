@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from gateway.config import RdmaConfig
+from gateway.dataplane import soft
 from gateway.dataplane.devices import DeviceInfo, list_devices
 from gateway.dataplane.port import FabricUnavailable
 
@@ -30,6 +32,7 @@ class HostFacts:
         memlock_bytes: how much may be pinned; None is without limit.
         huge_pages_free / huge_page_bytes: of the default size; 0 where there are none.
         container: "docker", "podman", "kubernetes", … or "" on a host of its own.
+        soft_problem: why the soft fabric can't be opened; "" where it can.
     """
 
     kernel: str
@@ -42,6 +45,7 @@ class HostFacts:
     huge_pages_free: int
     huge_page_bytes: int
     container: str
+    soft_problem: str
 
 
 def read_host(root: Path = ROOT) -> HostFacts:
@@ -67,6 +71,7 @@ def read_host(root: Path = ROOT) -> HostFacts:
         huge_pages_free=huge_pages_free,
         huge_page_bytes=huge_page_bytes,
         container=_container(root),
+        soft_problem=soft.problem(RdmaConfig()),
     )
 
 

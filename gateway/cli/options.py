@@ -68,7 +68,9 @@ def add_transfer_options(parser: argparse.ArgumentParser) -> None:
     way = group.add_mutually_exclusive_group()
     way.add_argument("--http", action="store_true", help="plain HTTP, to compare")
     way.add_argument("--rdma", action="store_true", help="RDMA, or fail")
-    group.add_argument("--device", default="", metavar="NAME", help="the RDMA device to use")
+    group.add_argument(
+        "--device", default="", metavar="NAME", help="RDMA device; soft[:ADDRESS] for none"
+    )
 
 
 def add_output_options(parser: argparse.ArgumentParser) -> None:

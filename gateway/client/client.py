@@ -17,7 +17,7 @@ from gateway.client.carrier import PreferredCarrier, RdmaChoice
 from gateway.client.connection import Connection
 from gateway.client.download import Download, Progress
 from gateway.client.errors import S3Error, UnsupportedError
-from gateway.client.fabric import FabricDoor
+from gateway.client.fabric import FabricDoor, check_reach
 from gateway.client.files import incoming, outgoing
 from gateway.client.http_carrier import HttpCarrier
 from gateway.client.memory import BufferMemory, FileSink, FileSource, as_bytes
@@ -242,6 +242,7 @@ class Client:
         required = self._mode is RdmaMode.REQUIRE
         try:
             fabric = await self._door.fabric()
+            check_reach(fabric.info, self._endpoint)
         except UnsupportedError as error:
             if required:
                 raise

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from ipaddress import IPv6Address, ip_address
+from urllib.parse import urlsplit
 
 from gateway.client.errors import UnsupportedError
 from gateway.config import RdmaConfig
-from gateway.dataplane.port import Fabric, FabricUnavailable
+from gateway.dataplane.port import Fabric, FabricInfo, FabricUnavailable
 
 Opener = Callable[[RdmaConfig], Fabric]
 
@@ -19,11 +21,42 @@ def open_device(config: RdmaConfig) -> Fabric:
     return open_fabric(config, arena=False)
 
 
+def fabric_config(device: str) -> RdmaConfig:
+    """The fabric that `device` names.
+
+    Args:
+        device: an RDMA device; "soft" for RoCE v2 over UDP on this host, "soft:ADDRESS" for one
+            that others can reach; "" takes a device that can be used, else "soft".
+    """
+    name, _, address = device.partition(":")
+    if name == "soft":
+        return RdmaConfig(fabric="soft", soft_address=address)
+    return RdmaConfig(device=device)
+
+
+def check_reach(info: FabricInfo, endpoint: str) -> None:
+    """Raise UnsupportedError where `endpoint` is on another host and `info` is loopback's."""
+    address = IPv6Address(info.gid).ipv4_mapped or IPv6Address(info.gid)
+    host = urlsplit(endpoint).hostname or ""
+    if address.is_loopback and not _is_loopback(host):
+        raise UnsupportedError(
+            f"this host has no RDMA device, and {host} can't reach the soft fabric on loopback: "
+            "name an address of this host, as in --device soft:192.0.2.7"
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")  # RFC 6761, 6.3
+
+
 class FabricDoor:
     """Opens the device once; a host that has none stays without one."""
 
     def __init__(self, device: str, opener: Opener = open_device) -> None:
-        self._config = RdmaConfig(device=device)
+        self._config = fabric_config(device)
         self._opener = opener
         self._fabric: Fabric | None = None
         self._reason: str | None = None

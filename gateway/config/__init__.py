@@ -14,6 +14,11 @@ from pathlib import Path
 from typing import TypeVar
 
 KIB, MIB, GIB, TIB = 1024, 1024**2, 1024**3, 1024**4
+PRIVATE_NETWORKS = (
+    *("127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16"),
+    *("::1/128", "fc00::/7", "fe80::/10"),
+)
+"""Loopback, private use and link-local (RFC 6890)."""
 _T = TypeVar("_T")
 
 
@@ -111,11 +116,19 @@ class RdmaConfig:
     as long as the object, so the longest class is `max_transfer_bytes`.
     """
 
-    fabric: str = _set("auto", "auto tries and goes on without", choices=("auto", "verbs", "off"))
+    fabric: str = _set(
+        "auto",
+        "auto takes a device, else soft: RoCE v2 over UDP, without one",
+        choices=("auto", "verbs", "soft", "off"),
+    )
     device: str = _set("", "RDMA device; empty for the first usable one")
     port: int = _set(1, "port of the device", high=255)
     gid_index: int = _set(-1, "-1 chooses by type and address family", low=-1, high=255)
     mtu_cap_bytes: int = _set(4096, "no larger path MTU than this", low=256, high=4096)
+    soft_address: str = _set("", "of the soft fabric; empty for a free one of 127.0.0.0/8")
+    allowed_networks: tuple[str, ...] = _set(
+        PRIVATE_NETWORKS, "where peers of the soft fabric may be, comma-separated"
+    )
     lanes: tuple[LaneClass, ...] = _set(
         (LaneClass(32, 1 * MIB), LaneClass(12, 8 * MIB), LaneClass(6, 64 * MIB)),
         "pinned staging, as COUNTxSIZE,…; the longest lane bounds an RDMA PUT",

@@ -17,9 +17,16 @@ from typing import Any
 from typing_extensions import Buffer
 
 from gateway.config import RdmaConfig
-from gateway.dataplane import binding
+from gateway.dataplane import binding, soft
 from gateway.dataplane.binding import EventKind
-from gateway.dataplane.devices import DeviceInfo, Gid, choose_port, list_devices, unavailable
+from gateway.dataplane.devices import (
+    DeviceInfo,
+    Gid,
+    GidType,
+    choose_port,
+    list_devices,
+    unavailable,
+)
 from gateway.dataplane.lane import Core, EngineLane
 from gateway.dataplane.port import FabricInfo, FabricUnavailable, Lane, Need
 from gateway.dataplane.staging import Arena
@@ -30,6 +37,7 @@ log = logging.getLogger("gateway.dataplane")
 _PAGE_BYTES = 4096
 _RING_SLOTS = 4  # what a GET keeps busy; more slots would only lie idle
 _PSN_SPACE = 1 << 24
+_SOFT_PORT = DeviceInfo("soft", port=1)  # what the soft fabric shows where a device is meant
 _MEMLOCK = (
     "raise the limit on locked memory: ulimit -l unlimited, LimitMEMLOCK=infinity in the systemd "
     "unit, --ulimit memlock=-1 for a container, or grant CAP_IPC_LOCK"
@@ -37,7 +45,7 @@ _MEMLOCK = (
 
 
 def open_fabric(config: RdmaConfig, *, arena: bool) -> EngineFabric:
-    """Open the configured device port, in the running event loop.
+    """Open the configured fabric, in the running event loop: a device's port, or the soft one.
 
     Args:
         config: `lanes` is pinned here where `arena`; else up to `max_sessions` buffers of the
@@ -47,24 +55,8 @@ def open_fabric(config: RdmaConfig, *, arena: bool) -> EngineFabric:
     Raises:
         FabricUnavailable: with the reason and the remedy.
     """
-    info, gid = choose_port(list_devices(), config.device, config.port, config.gid_index)
-    lanes_max = sum(lane.count for lane in config.lanes) if arena else config.max_sessions
-    try:
-        handle = binding.fabric_open(
-            device=info.device.encode(),
-            port=info.port,
-            gid_index=gid.index,
-            mtu_cap_bytes=config.mtu_cap_bytes,
-            lanes_max=lanes_max,
-            io_threads=config.io_threads,
-            spin_us=config.spin_us,
-            slot_bytes=config.slot_bytes,
-            segment_bytes=config.write_bytes,
-            receive_sge=int(config.receive_sge),
-        )
-    except OSError as error:
-        raise _not_opened(info, error) from error
-    fabric = EngineFabric(config, handle, _fabric_info(handle, info, gid))
+    handle, opened = _open_handle(config, arena=arena)
+    fabric = EngineFabric(config, handle, opened)
     if arena:
         try:
             fabric.make_arena()
@@ -72,6 +64,52 @@ def open_fabric(config: RdmaConfig, *, arena: bool) -> EngineFabric:
             fabric.abandon()
             raise _not_pinned(config, error) from error
     return fabric
+
+
+def _open_handle(config: RdmaConfig, *, arena: bool) -> tuple[Any, FabricInfo]:
+    """C's fabric; of "auto" the soft one only where no device can be used."""
+    common = {
+        "mtu_cap_bytes": config.mtu_cap_bytes,
+        "lanes_max": sum(lane.count for lane in config.lanes) if arena else config.max_sessions,
+        "io_threads": config.io_threads,
+        "spin_us": config.spin_us,
+        "slot_bytes": config.slot_bytes,
+        "segment_bytes": config.write_bytes,
+        "receive_sge": int(config.receive_sge),
+    }
+    if config.fabric == soft.NAME:
+        return _open_soft(config, common)
+    try:
+        port, gid = choose_port(list_devices(), config.device, config.port, config.gid_index)
+    except FabricUnavailable as no_device:
+        # A device that was named is wanted, and no other.
+        if config.fabric != "auto" or config.device:
+            raise
+        log.debug("no RDMA device, hence the soft fabric: %s", no_device)
+        return _open_soft(config, common)
+    return _open_port(port, gid, common)
+
+
+def _open_soft(config: RdmaConfig, common: dict[str, Any]) -> tuple[Any, FabricInfo]:
+    try:
+        handle = binding.fabric_open(kind=binding.FABRIC_SOFT, **common, **soft.options(config))
+    except OSError as error:
+        raise soft.unavailable(config, error) from error
+    return handle, _fabric_info(handle, soft.NAME, _SOFT_PORT, Gid(0, b"", GidType.ROCE_V2))
+
+
+def _open_port(info: DeviceInfo, gid: Gid, common: dict[str, Any]) -> tuple[Any, FabricInfo]:
+    try:
+        handle = binding.fabric_open(
+            kind=binding.FABRIC_VERBS,
+            device=info.device.encode(),
+            port=info.port,
+            gid_index=gid.index,
+            **common,
+        )
+    except OSError as error:
+        raise _not_opened(info, error) from error
+    return handle, _fabric_info(handle, "verbs", info, gid)
 
 
 def _not_opened(info: DeviceInfo, error: OSError) -> FabricUnavailable:
@@ -91,10 +129,10 @@ def _not_pinned(config: RdmaConfig, error: OSError) -> FabricUnavailable:
     )
 
 
-def _fabric_info(handle: Any, device: DeviceInfo, gid: Gid) -> FabricInfo:
+def _fabric_info(handle: Any, kind: str, device: DeviceInfo, gid: Gid) -> FabricInfo:
     opened = binding.fabric_query(handle)
     return FabricInfo(
-        kind="verbs",
+        kind=kind,
         device=device.device,
         port=device.port,
         gid=binding.raw(opened.gid),
@@ -201,8 +239,11 @@ class EngineFabric:
         await asyncio.wait({drained}, timeout=self._config.drain_timeout_s)
         if not drained.done():
             log.warning("lane %d does not drain; its queue pair is destroyed", core.tag)
+        if core.pooled or not drained.done():
+            # Each use gets a queue pair of its own: an old peer that retries for ever would find
+            # the next session behind its QPN, and Soft-RoCE keeps the route to it beyond RESET.
             await self._replace(core)
-            await drained  # an I/O thread may still be in pread
+        await drained  # an I/O thread may still be in pread
         if core.pooled:
             await self._recycle(core)
         else:

@@ -351,6 +351,12 @@ def _refusal(doing: str, error: OSError) -> Exception:
             return ClientError(
                 S3Code.INVALID_ARGUMENT, "The RDMA buffer is shorter than the transfer."
             )
+        case errno.EACCES | errno.ENETUNREACH:
+            return ClientError(
+                S3Code.NOT_IMPLEMENTED,
+                "The RDMA peer's address is loopback where this side's is not, or the reverse, or "
+                "it is in none of rdma.allowed_networks.",
+            )
         case errno.EBUSY | errno.ENOTCONN:
             return RuntimeError(f"out of order: {doing}")
         case _:

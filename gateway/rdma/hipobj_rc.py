@@ -6,6 +6,7 @@ path: `route`, `authorise` and `perform` are the ones that plain HTTP goes throu
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -358,7 +359,13 @@ def _log_transfer(session: Session[Order], order: Order, took_s: float) -> None:
 def _log_failure(
     session: Session[Order], order: Order, took_s: float, error: BaseException
 ) -> None:
-    reason = error.message if isinstance(error, GatewayError) else type(error).__name__
+    match error:
+        case GatewayError():
+            reason = error.message
+        case asyncio.CancelledError():
+            reason = "cancelled"
+        case _:
+            reason = type(error).__name__
     log.warning(
         "rdma %s %s %d bytes failed after %.3f s: %s session=%s",
         order.verb,

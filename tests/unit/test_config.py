@@ -115,7 +115,7 @@ def test_load__every_type__in_the_environment() -> None:
         ({"S3RDMA_HTTP_LIMITS_MAX_HEADERS": "0"}, "0 is out of range (at least 1)"),
         ({"S3RDMA_HTTP_LIMITS_IDLE_TIMEOUT_S": "nan"}, "nan is out of range"),
         ({"S3RDMA_HTTP_LIMITS_MAX_XML_BYTES": "2MB"}, "'2MB' is no size"),
-        ({"S3RDMA_RDMA_FABRIC": "soft"}, "'soft' is none of auto, verbs, off"),
+        ({"S3RDMA_RDMA_FABRIC": "siw"}, "'siw' is none of auto, verbs, soft, off"),
         ({"S3RDMA_STORE_DURABILITY": "half"}, "'half' is none of full, data, none"),
         ({"S3RDMA_RDMA_RECEIVE_SGE": "maybe"}, "'maybe' is neither true nor false"),
         ({"S3RDMA_RDMA_LANES": "64MiB"}, "'64mib' is not COUNTxSIZE"),

@@ -35,6 +35,7 @@ GOOD = HostFacts(
     huge_pages_free=4096,
     huge_page_bytes=2 * MIB,
     container="",
+    soft_problem="",
 )
 MISSING = FabricUnavailable("libibverbs is not installed", "install libibverbs1")
 
@@ -83,8 +84,10 @@ def test_port__on_infiniband__shows_its_lid() -> None:
 def test_host__lacks_something__cannot_and_says_what_to_do(
     facts: HostFacts, detail: str, remedy: str
 ) -> None:
+    facts = replace(facts, soft_problem="UDP port 4791 is taken")
     bad = findings(facts, Level.BAD)
     assert any(detail in finding.detail and remedy in finding.remedy for finding in bad)
+    assert any("4791 is taken" in finding.detail for finding in findings(facts, Level.NOTE))
     can, line = verdict(facts, tuple(bad))
     assert not can
     assert "Plain HTTP works" in line
@@ -103,6 +106,14 @@ def test_host__could_be_better__still_can(facts: HostFacts, remedy: str) -> None
     notes = findings(facts, Level.NOTE)
     assert any(remedy in finding.remedy for finding in notes)
     assert verdict(facts, diagnose(facts, RdmaConfig()))[0]
+
+
+def test_host__without_a_device__can_by_the_soft_fabric() -> None:
+    facts = replace(GOOD, devices=(), unavailable=MISSING, verbs_nodes={}, memlock_bytes=8 * MIB)
+    assert not findings(facts, Level.BAD)
+    can, line = verdict(facts, diagnose(facts, RdmaConfig()))
+    assert can
+    assert "soft fabric, which needs no RDMA device" in line
 
 
 def test_read_host__from_its_files__reads_them(
@@ -143,7 +154,9 @@ def test_read_host__with_ipc_lock__has_no_limit(
     assert (facts.devices, facts.verbs_nodes, facts.container) == ((), {}, "")
 
 
-@pytest.mark.parametrize(("facts", "code"), [(GOOD, 0), (replace(GOOD, devices=()), 1)])
+@pytest.mark.parametrize(
+    ("facts", "code"), [(GOOD, 0), (replace(GOOD, devices=(), soft_problem="taken"), 1)]
+)
 def test_doctor__of_each_host__exits_accordingly(
     facts: HostFacts,
     code: int,
