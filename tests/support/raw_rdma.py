@@ -6,6 +6,7 @@ The steps of a transfer are apart, so that a test may leave one out, do one wron
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from gateway.dataplane.engine import EngineFabric, open_fabric
 from gateway.dataplane.port import Lane, QpAddress, RemoteBuffer
 
 DEADLINE_S = 60.0
+BUSY_S, RETRY_S = 10.0, 0.2  # how long and how often a good client comes again after 503
 COOKIE = 0xC0FFEE
 
 
@@ -68,8 +70,15 @@ class RawPeer:
     async def offered(
         self, side: Side, op: str, target: str, *, connect: bool = True, **changes: object
     ) -> raw.Offer:
-        """PREPARE that must succeed, and our queue pair in RTS."""
+        """PREPARE that must succeed, and our queue pair in RTS.
+
+        As a good client does, it comes again after 503: a lane that was used rests a moment.
+        """
         answer = await self.prepare(side, op, target, **changes)
+        deadline_s = time.monotonic() + BUSY_S
+        while answer.status == 503 and time.monotonic() < deadline_s:
+            await asyncio.sleep(RETRY_S)
+            answer = await self.prepare(side, op, target, **changes)
         assert answer.status == 200, answer
         offer = raw.Offer.read(answer.headers)
         if connect:
