@@ -194,9 +194,12 @@ class EngineFabric:
         if remote_read:
             access |= binding.ACCESS_REMOTE_READ
         pointer = binding.borrow(buffer, writable=remote_write)
+        memory = memoryview(buffer).cast("B")
         try:
-            core = self._open_core(pointer, memoryview(buffer).cast("B"), access, pooled=False)
+            core = self._open_core(pointer, memory, access, pooled=False)
         except OSError as error:
+            memory.release()
+            binding.release(pointer)
             raise _not_attached(error) from error
         return self._begin(core, access)
 

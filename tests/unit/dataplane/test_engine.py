@@ -203,14 +203,17 @@ async def test_health__port_gone__pending_ends_and_new_work_is_busy(
         (errno.EINVAL, TransportError, "can't be registered"),
     ],
 )
-async def test_attach__refused__names_the_remedy(
+async def test_attach__refused__names_the_remedy_and_lets_go_of_the_buffer(
     c: FakeC, code: int, error: type[Exception], text: str
 ) -> None:
     fabric = open_fabric(CONFIG, arena=False)
     assert c.options["lanes_max"] == 3
     c.fails["lane_open"] = code
-    with pytest.raises(error, match=text):
-        fabric.attach(bytearray(10), remote_write=True)
+    buffer = bytearray(10)
+    with pytest.raises(error, match=text) as caught:
+        fabric.attach(buffer, remote_write=True)
+    buffer.extend(b"more")  # although the error's traceback is still held
+    assert caught.value.__cause__ is not None
     await fabric.close()
 
 
