@@ -10,7 +10,7 @@
 
 FROM python:3.11-slim-bookworm AS build
 RUN apt-get update \
- && apt-get install -y --no-install-recommends gcc libc6-dev libibverbs-dev \
+ && apt-get install -y --no-install-recommends gcc libc6-dev libdeflate-dev libibverbs-dev \
  && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY pyproject.toml setup.py README.md LICENSE MANIFEST.in ./

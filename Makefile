@@ -8,6 +8,7 @@ RUN_STORE ?= .cache/store
 BIN := .venv/bin
 CLIENTS := .cache/clients
 VM_LIMIT_S := 1500
+FIND_DEMO_FILE = file=$$($(BIN)/python tests/rig/demo_file.py $(DEMO_FILE))
 C_SOURCES := $(wildcard dataplane_c/*.py dataplane_c/include/*.h dataplane_c/src/*.[ch])
 C_FORMATTED := $(wildcard dataplane_c/include/*.h dataplane_c/src/*.[ch] tests/c/*.[ch])
 
@@ -17,8 +18,12 @@ C_FORMATTED := $(wildcard dataplane_c/include/*.h dataplane_c/src/*.[ch] tests/c
 ##@ First
 .PHONY: demo
 demo: build ## A real file in and out by RDMA and by boto3; needs nothing set up before
-	@file=$$($(BIN)/python tests/rig/demo_file.py $(DEMO_FILE)) && \
-	tests/rig/with-rdma -- $(BIN)/python tests/rig/demo.py "$$file"
+	@$(FIND_DEMO_FILE) && $(BIN)/python tests/rig/demo.py "$$file"
+
+.PHONY: demo-rdma
+demo-rdma: build ## The demo on an RDMA device: this host's, else a virtual machine's
+	@$(FIND_DEMO_FILE) && \
+	tests/rig/with-rdma -- $(BIN)/python tests/rig/demo.py "$$file" verbs
 
 .PHONY: test
 test: test-python test-c test-rdma ## Every test: on this host, then on an RDMA device (or in a VM)
@@ -35,7 +40,7 @@ setup: .venv/.setup ## Host packages, virtual environment, development tools
 build: .venv/.build ## The package and its C core, installed into .venv
 
 .PHONY: setup-clients
-setup-clients: $(CLIENTS)/.setup ## aws-cli, s3cmd and rclone, for the tests with real clients
+setup-clients: $(CLIENTS)/.setup ## boto3, aws-cli, rclone, restic and the other real S3 clients, for tests
 
 .PHONY: rig
 rig: ## The virtual machine with RDMA devices: its packages and its kernel
@@ -49,17 +54,20 @@ wheel: .venv/.setup ## A wheel in dist/
 	tests/rig/host-packages build $(PYTHON)
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/pip install -q 'pip>=25.1' 'setuptools>=77' 'cffi>=2.0'
-	$(BIN)/pip install -q --group dev
+	$(BIN)/pip install -q --no-compile --group dev
 	@touch $@
 
 .venv/.build: .venv/.setup setup.py $(C_SOURCES)
 	PYTHONWARNINGS='ignore:Editable installation' $(BIN)/pip install -q --no-build-isolation -e .
 	@touch $@
 
-$(CLIENTS)/.setup: .venv/.setup
+$(CLIENTS)/.setup: .venv/.setup tests/integration/clients/package.json
 	tests/rig/host-packages clients
 	test -x $(CLIENTS)/bin/python || $(PYTHON) -m venv $(CLIENTS)
-	$(BIN)/pip --python $(CLIENTS)/bin/python install -q --group clients
+	$(BIN)/pip --python $(CLIENTS)/bin/python install -q --no-compile --group clients
+	cp tests/integration/clients/package.json $(CLIENTS)/
+	PATH="$(CURDIR)/$(CLIENTS)/bin:$$PATH" \
+	  npm install --prefix $(CLIENTS) --silent --no-audit --no-fund --no-package-lock
 	@touch $@
 
 ##@ Check
@@ -102,22 +110,25 @@ test-c: ## The C core's own tests, under AddressSanitizer and UBSan
 	$(MAKE) -s -C tests/c test
 
 .PHONY: test-rdma
-test-rdma: build ## Tests on an RDMA device; RDMA=no leaves them out
+test-rdma: build ## Tests on an RDMA device, or in a VM; RDMA=no leaves them out
 ifeq ($(RDMA),no)
 	@echo '*** RDMA=no: NO TEST RAN ON AN RDMA DEVICE ***' >&2
 else
-	tests/rig/with-rdma --limit $(VM_LIMIT_S) -- \
-	  $(BIN)/python -m pytest tests/rdma -q -p no:cacheprovider
+	tests/rig/with-rdma --optional --limit $(VM_LIMIT_S) -- \
+	  $(BIN)/python -m pytest tests/rdma tests/contract/fabric -q -p no:cacheprovider
 endif
 
 .PHONY: asan
-asan: test-c ## The C core's tests under every sanitizer, ThreadSanitizer too
+asan: test-c ## The C core's tests under every sanitizer, and its packet parser fuzzed for a moment
 	$(MAKE) -s -C tests/c tsan
+	tests/rig/host-packages fuzz $(PYTHON)
+	$(MAKE) -s -C tests/c libfuzzer FUZZ_S=15
 
 .PHONY: fuzz
 fuzz: build ## The parsers, for a few minutes
 	$(BIN)/python -m pytest tests/fuzz -q --timeout 600 --hypothesis-profile long
-	$(MAKE) -C tests/c fuzz
+	tests/rig/host-packages fuzz $(PYTHON)
+	$(MAKE) -C tests/c fuzz libfuzzer
 
 .PHONY: bench
 bench: build ## RDMA and HTTP beside perftest's ib_write_bw, on the same device

@@ -2,6 +2,7 @@
 
 `setup.py` calls this through `cffi_modules`. libibverbs' headers are needed to build
 (Debian: libibverbs-dev), the library itself only to run: the core opens it with dlopen.
+libdeflate (libdeflate-dev) becomes a part of the extension: nothing of it is needed to run.
 """
 
 from __future__ import annotations
@@ -34,6 +35,6 @@ ffibuilder.set_source(
     define_macros=[("_GNU_SOURCE", "1")],
     undef_macros=["NDEBUG"],  # an assertion is a caller's bug: better to stop than to go on
     extra_compile_args=["-std=gnu11", "-O2", "-fvisibility=hidden", "-pthread"],
-    extra_link_args=["-pthread"],
+    extra_link_args=["-pthread", "-l:libdeflate.a"],
     libraries=["dl"],
 )

@@ -18,8 +18,8 @@ from gateway.config.load import Setting, settings
 HEAD = """\
 # Every setting of `s3rdma serve`, at its default: keep the lines you change.
 # Given by `--config FILE`; variables (S3RDMA_HTTP_PORT=…) and flags (--http-port …) win over it.
-# Keys belong in the environment: S3RDMA_ACCESS_KEY and S3RDMA_SECRET_KEY. With none, a pair is made
-# and kept with the store.
+# Keys belong in the environment, S3RDMA_ACCESS_KEY and S3RDMA_SECRET_KEY, or in a file of their
+# own, S3RDMA_CREDENTIALS_FILE. With none, a pair is made and kept with the store.
 """
 
 

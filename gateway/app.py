@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import configparser
 import ctypes
 import logging
 import os
@@ -21,19 +20,21 @@ import uvloop
 
 from gateway import telemetry
 from gateway.auth.credentials import Credentials, CredentialStore
+from gateway.auth.credentials_file import CredentialsFile, CredentialsFileError
 from gateway.config import Config, RdmaConfig
 from gateway.dataplane.port import Fabric, FabricUnavailable
 from gateway.errors import GatewayError
-from gateway.rdma.hipobj_rc import HipobjService
+from gateway.rdma.service import RdmaService
 from gateway.s3.route import route
 from gateway.storage.store import Store
-from gateway.web.pipeline import Pipeline, Verbs, permit
+from gateway.web.pipeline import Pipeline, Verbs
 from gateway.web.server import Server
 
 _log = logging.getLogger(__name__)
 
 _M_ARENA_MAX = -8  # malloc.h
 _CREDENTIALS_FILE = "credentials"
+_OR_SET = "or set S3RDMA_ACCESS_KEY and S3RDMA_SECRET_KEY"
 _ACCESS_KEY_CHARACTERS = string.ascii_uppercase + string.digits
 
 
@@ -80,66 +81,78 @@ async def serve(config: Config) -> None:
         fabric, rdma_state = _open_fabric(config.rdma)
         if fabric is not None:
             stack.push_async_callback(fabric.close)
-        verbs = Verbs(storage, config.http.region, config.http.limits)
-        rdma = HipobjService(
+        verbs = Verbs(storage, config.http.region, config.http.limits, credentials)
+        rdma = RdmaService(
             fabric,
             config.rdma,
             route=lambda head: route(head, config.http.domains, config.http.limits),
-            authorise=permit,
+            authorise=verbs.authorise,
             perform=verbs.perform,
         )
         stack.push_async_callback(rdma.stop, config.rdma.drain_timeout_s)
-        store = CredentialStore([credentials])
-        server = Server(config.http, Pipeline(config.http, store, verbs, rdma, time.time))
+        server = Server(config.http, Pipeline(config.http, verbs, rdma, time.time))
         try:
             port = await server.start()
         except OSError as error:
             address = _address(config.http.host, config.http.port)
             raise StartError(f"can't listen on {address}: {error.strerror or error}") from error
         stack.push_async_callback(server.stop)
-        if made:
-            _announce_key(credentials, config.store.root)
+        if made is not None:
+            _announce_key(made, config.store.root)
         address = _address(config.http.host, port)
         _say(f"s3rdma: serving http://{address} (store {config.store.root}, RDMA: {rdma_state})")
         await stopped.wait()
         _log.info("stopping: running requests have %g s", config.http.limits.shutdown_grace_s)
 
 
-def load_credentials(config: Config) -> tuple[Credentials, bool]:
-    """The configured key, or the one kept with the store, or a new one.
+def load_credentials(config: Config) -> tuple[CredentialStore, Credentials | None]:
+    """The configured key and file of keys; with neither the store's own file, made where missing.
 
-    The file has the format of AWS's own, so AWS_SHARED_CREDENTIALS_FILE may point at it.
+    The files have the format of AWS's own, so AWS_SHARED_CREDENTIALS_FILE may point at them.
 
     Returns:
-        The key, and whether it was made now.
+        The keys, and the one among them that was made now.
 
     Raises:
-        StartError: the file can't be read, written or understood.
+        StartError: a file can't be read, written or understood.
     """
-    if config.access_key:
-        return Credentials(config.access_key, config.secret_key), False
-    file = config.store.root / _CREDENTIALS_FILE
+    configured = [Credentials(config.access_key, config.secret_key)] if config.access_key else []
+    if config.credentials_file:
+        return _watched_credentials(Path(config.credentials_file), configured), None
+    if configured:
+        return CredentialStore(configured), None
+    path = config.store.root / _CREDENTIALS_FILE
+    made = None if path.exists() else _make_credentials(path)
+    return _watched_credentials(path, []), made
+
+
+def _watched_credentials(path: Path, configured: list[Credentials]) -> CredentialStore:
+    """The keys of a file that is read again when it changes, and at once at SIGHUP."""
+    file = CredentialsFile(path, time.monotonic)
+
+    def changed() -> list[Credentials] | None:
+        keys = file.changed()
+        return None if keys is None else [*keys, *configured]
+
     try:
-        if file.exists():
-            return _read_credentials(file), False
-        made = Credentials(
-            "".join(secrets.choice(_ACCESS_KEY_CHARACTERS) for _ in range(20)),
-            secrets.token_urlsafe(30),
-        )
+        store = CredentialStore([*file.read(), *configured], changed=changed)
+    except CredentialsFileError as error:
+        raise StartError(f"{error}; repair it, {_OR_SET}") from error
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, file.look_again)
+    return store
+
+
+def _make_credentials(file: Path) -> Credentials:
+    """A new key, kept in a file that only its owner may read."""
+    made = Credentials(
+        "".join(secrets.choice(_ACCESS_KEY_CHARACTERS) for _ in range(20)),
+        secrets.token_urlsafe(30),
+    )
+    try:
         _write_credentials(file, made)
-    except (OSError, KeyError, configparser.Error) as error:
-        raise StartError(
-            f"{file}: {type(error).__name__}: {error}; repair it, remove it, or set "
-            "S3RDMA_ACCESS_KEY and S3RDMA_SECRET_KEY"
-        ) from error
-    return made, True
-
-
-def _read_credentials(file: Path) -> Credentials:
-    parser = configparser.RawConfigParser()
-    parser.read_string(file.read_text(encoding="utf-8"))
-    section = parser["default"]
-    return Credentials(section["aws_access_key_id"], section["aws_secret_access_key"])
+    except OSError as error:
+        raise StartError(f"{file}: {error.strerror or error}; {_OR_SET}") from error
+    return made
 
 
 def _write_credentials(file: Path, made: Credentials) -> None:
@@ -177,7 +190,8 @@ def _open_fabric(config: RdmaConfig) -> tuple[Fabric | None, str]:
         if info.kind == "soft"
         else f"{info.device} port {info.port}"
     )
-    return fabric, f"{where}, GID {gid.ipv4_mapped or gid}, MTU {info.mtu_bytes}"
+    gid_text = gid.ipv4_mapped or gid
+    return fabric, f"{where}, GID {gid_text}, MTU {info.mtu_bytes}, because {info.because}"
 
 
 def _stop_on_signals() -> asyncio.Event:

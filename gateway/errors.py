@@ -23,6 +23,12 @@ class S3Code(Enum):
     """One row per error: (S3 code, HTTP status, default message)."""
 
     ACCESS_DENIED = ("AccessDenied", 403, "Access Denied")
+    ACCESS_CONTROL_LIST_NOT_SUPPORTED = (
+        "AccessControlListNotSupported",
+        400,
+        "The bucket does not allow ACLs",
+    )
+    ACCESS_FORBIDDEN = ("AccessForbidden", 403, "CORSResponse: This CORS request is not allowed.")
     AUTHORIZATION_HEADER_MALFORMED = (
         "AuthorizationHeaderMalformed",
         400,
@@ -38,6 +44,7 @@ class S3Code(Enum):
         400,
         "The Content-MD5 or checksum you specified did not match what we received.",
     )
+    BAD_REQUEST = ("BadRequest", 400, "Bad Request")
     BUCKET_ALREADY_EXISTS = (
         "BucketAlreadyExists",
         409,
@@ -64,6 +71,11 @@ class S3Code(Enum):
         400,
         "Your proposed upload is smaller than the minimum allowed object size.",
     )
+    INCORRECT_NUMBER_OF_FILES = (
+        "IncorrectNumberOfFilesInPostRequest",
+        400,
+        "POST requires exactly one file upload per request.",
+    )
     INCOMPLETE_BODY = (
         "IncompleteBody",
         400,
@@ -76,7 +88,17 @@ class S3Code(Enum):
         "The access key ID you provided does not exist in our records.",
     )
     INVALID_ARGUMENT = ("InvalidArgument", 400, "Invalid Argument")
+    INVALID_BUCKET_ACL_WITH_OBJECT_OWNERSHIP = (
+        "InvalidBucketAclWithObjectOwnership",
+        400,
+        "Bucket cannot have ACLs set with ObjectOwnership's BucketOwnerEnforced setting",
+    )
     INVALID_BUCKET_NAME = ("InvalidBucketName", 400, "The specified bucket is not valid.")
+    INVALID_BUCKET_STATE = (
+        "InvalidBucketState",
+        409,
+        "The request is not valid for the current state of the bucket.",
+    )
     INVALID_DIGEST = ("InvalidDigest", 400, "The Content-MD5 you specified is not valid.")
     INVALID_LOCATION_CONSTRAINT = (
         "InvalidLocationConstraint",
@@ -99,8 +121,18 @@ class S3Code(Enum):
         416,
         "The requested part number is not satisfiable.",
     )
+    INVALID_POLICY_DOCUMENT = (
+        "InvalidPolicyDocument",
+        400,
+        "The content of the form does not meet the conditions specified in the policy document.",
+    )
     INVALID_RANGE = ("InvalidRange", 416, "The requested range is not satisfiable.")
     INVALID_REQUEST = ("InvalidRequest", 400, "Invalid Request")
+    INVALID_RETENTION_PERIOD = (
+        "InvalidRetentionPeriod",
+        400,
+        "The retention period must be 1 to 36500 days, or 1 to 100 years.",
+    )
     INVALID_STORAGE_CLASS = (
         "InvalidStorageClass",
         400,
@@ -110,6 +142,21 @@ class S3Code(Enum):
     INVALID_URI = ("InvalidURI", 400, "Couldn't parse the specified URI.")
     INVALID_RDMA_TOKEN = ("InvalidRDMAToken", 400, "The RDMA token is malformed.")
     KEY_TOO_LONG = ("KeyTooLongError", 400, "Your key is too long: at most 1024 bytes of UTF-8.")
+    MALFORMED_ACL = (
+        "MalformedACLError",
+        400,
+        "The ACL you provided was not well-formed or did not validate against our schema.",
+    )
+    MALFORMED_POLICY = (
+        "MalformedPolicy",
+        400,
+        "Policies must be valid JSON and the first byte must be '{'",
+    )
+    MALFORMED_POST_REQUEST = (
+        "MalformedPOSTRequest",
+        400,
+        "The body of your POST request is not well-formed multipart/form-data.",
+    )
     MALFORMED_TRAILER = (
         "MalformedTrailerError",
         400,
@@ -121,6 +168,11 @@ class S3Code(Enum):
         "The XML you provided was not well-formed or did not validate against our schema.",
     )
     MAX_MESSAGE_LENGTH_EXCEEDED = ("MaxMessageLengthExceeded", 400, "Your request was too big.")
+    MAX_POST_PRE_DATA_LENGTH_EXCEEDED = (
+        "MaxPostPreDataLengthExceededError",
+        400,
+        "Your POST request fields preceding the upload file were too large.",
+    )
     METADATA_TOO_LARGE = (
         "MetadataTooLarge",
         400,
@@ -148,6 +200,11 @@ class S3Code(Enum):
     )
     NO_SUCH_BUCKET = ("NoSuchBucket", 404, "The specified bucket does not exist.")
     NO_SUCH_BUCKET_POLICY = ("NoSuchBucketPolicy", 404, "The bucket policy does not exist.")
+    NO_SUCH_CONFIGURATION = (
+        "NoSuchConfiguration",
+        404,
+        "The specified configuration does not exist.",
+    )
     NO_SUCH_CORS_CONFIGURATION = (
         "NoSuchCORSConfiguration",
         404,
@@ -158,6 +215,11 @@ class S3Code(Enum):
         "NoSuchLifecycleConfiguration",
         404,
         "The lifecycle configuration does not exist.",
+    )
+    NO_SUCH_OBJECT_LOCK_CONFIGURATION = (
+        "NoSuchObjectLockConfiguration",
+        404,
+        "The specified object does not have an ObjectLock configuration.",
     )
     NO_SUCH_TAG_SET = ("NoSuchTagSet", 404, "There is no tag set associated with the bucket.")
     NO_SUCH_UPLOAD = (
@@ -261,6 +323,12 @@ class S3Code(Enum):
         "XAmzContentSHA256Mismatch",
         400,
         "The provided 'x-amz-content-sha256' header does not match what was computed.",
+    )
+    UNEXPECTED_CONTENT = ("UnexpectedContent", 400, "This request does not support content.")
+    UNRESOLVABLE_GRANT_BY_EMAIL_ADDRESS = (
+        "UnresolvableGrantByEmailAddress",
+        400,
+        "The email address you provided does not match any account on record.",
     )
     URI_TOO_LONG = ("URITooLong", 414, "The request URI is too long.")
 

@@ -22,8 +22,12 @@
 enum dp_limit {
 	DP_NAME_BYTES = 64,
 	DP_GID_BYTES = 16,
-	DP_SLOTS_MAX = 16,   /* WRs of one transfer in flight: the send queue's depth */
-	DP_SLOTS_WANTED = 4, /* a lane is cut into this many where that keeps slots >= a page */
+	DP_SLOTS_MAX = 16,     /* WRs in flight of a transfer over a lane's own memory */
+	DP_MOVES_MAX = 8,      /* moves of one lane at once */
+	DP_MOVE_SLOTS = 4,     /* staging of one move: pieces of it that are in flight */
+	DP_WRS_MAX = 32,       /* the send queue's depth: the more of the two */
+	DP_REGIONS_MAX = 1024, /* of one domain */
+	DP_SLOTS_WANTED = 4,   /* a lane is cut into this many where that keeps slots >= a page */
 	DP_LANES_MAX = 65536,
 	DP_NETWORKS_MAX = 32,
 };
@@ -88,11 +92,20 @@ int dp_port_list(struct dp_port *ports, uint32_t max);
 int dp_gid_list(const char *device, uint32_t port, struct dp_gid *gids, uint32_t max);
 
 struct dp_fabric;
+struct dp_domain;
+struct dp_region;
 struct dp_lane;
 
 enum dp_fabric_kind {
 	DP_FABRIC_VERBS = 0, /* a device, by libibverbs */
 	DP_FABRIC_SOFT = 1,  /* RoCE v2 in user space over UDP port 4791: no device, no privilege */
+};
+
+/* How soft lanes exchange bytes. */
+enum dp_carrier {
+	DP_CARRIER_AUTO = 0,  /* local where the peer can, else UDP */
+	DP_CARRIER_UDP = 1,   /* packets, also on one host */
+	DP_CARRIER_LOCAL = 2, /* between processes of one host, without packets; never UDP */
 };
 
 /* Addresses that begin with @prefix_bits of @address; IPv4 is mapped, so its /8 is 104 bits. */
@@ -129,7 +142,9 @@ struct dp_fabric_options {
 	uint8_t address[DP_GID_BYTES];
 	uint32_t network_count;
 	struct dp_network networks[DP_NETWORKS_MAX];
-	struct dp_faults faults;
+	struct dp_faults faults; /* of packets: then auto means UDP */
+	uint32_t carrier;        /* enum dp_carrier */
+	uint32_t reserved;
 };
 
 struct dp_fabric_info {
@@ -155,6 +170,7 @@ enum dp_event_kind {
 	DP_EVENT_RECEIVED = 4, /* dp_lane_receive */
 	DP_EVENT_DRAINED = 5,  /* dp_lane_abort: nothing of the lane is in flight any more */
 	DP_EVENT_HEALTH = 6,   /* the fabric's health changed: ask dp_fabric_health */
+	DP_EVENT_MOVED = 7,    /* dp_lane_move; the tag is the move's */
 };
 
 enum dp_event_flag {
@@ -163,7 +179,7 @@ enum dp_event_flag {
 
 /* How something ended. */
 struct dp_event {
-	uint64_t tag;       /* dp_lane_open's; 0 for DP_EVENT_HEALTH */
+	uint64_t tag;       /* of the lane, or of the move; 0 for DP_EVENT_HEALTH */
 	uint64_t bytes;     /* acknowledged bytes; byte_len of a receive */
 	uint32_t kind;      /* enum dp_event_kind */
 	int32_t status;     /* 0; -EREMOTEIO: see wc_status; -ECANCELED: dp_lane_abort; -ENODATA:
@@ -219,7 +235,46 @@ enum dp_access {
 };
 
 /*
- * dp_lane_open - PD, MR over [@memory, @memory + @length_bytes), and a QP that rests in RESET.
+ * dp_domain_open - a protection domain whose lanes share its regions.
+ *
+ * Returns 0, -ENOMEM, or the errno of the verb that failed. dp_fabric_close ends what is left.
+ */
+int dp_domain_open(struct dp_fabric *fabric, struct dp_domain **out);
+
+/* dp_domain_close - 0 and nulls *@domain, or -EBUSY while it has lanes or regions. */
+int dp_domain_close(struct dp_domain **domain);
+
+/*
+ * dp_region_open - register [@memory, @memory + @length_bytes) in @domain.
+ *
+ * Borrows the memory until dp_region_close. Returns 0, -EINVAL (no bytes), -ENOSPC
+ * (DP_REGIONS_MAX are open), or as dp_lane_open.
+ */
+int dp_region_open(struct dp_domain *domain, void *memory, uint64_t length_bytes, uint32_t access,
+		   struct dp_region **out);
+
+/*
+ * dp_region_close - deregister: when it returns no peer reaches the memory any more.
+ *
+ * A message that a peer is in the middle of fails. No lane may have it as its staging. Nulls
+ * *@region.
+ */
+void dp_region_close(struct dp_region **region);
+
+uint32_t dp_region_rkey(const struct dp_region *region);
+
+/*
+ * dp_lane_join - a QP in @domain, in RESET: its moves go through @staging, a region of the same
+ * domain, in slots that each move names; NULL for a lane that only serves its peer.
+ *
+ * Returns as dp_lane_open.
+ */
+int dp_lane_join(struct dp_domain *domain, struct dp_region *staging, uint64_t tag,
+		 struct dp_lane **out);
+
+/*
+ * dp_lane_open - a domain with one region, and a lane in it that nothing else shares: PD, MR over
+ * [@memory, @memory + @length_bytes), and a QP that rests in RESET.
  *
  * Borrows the memory until dp_lane_close. @access is the most that a use of the lane may grant.
  * Returns 0, -ENOSPC (lanes_max are open), -ENOMEM or -EPERM (pinning: RLIMIT_MEMLOCK), or
@@ -229,7 +284,7 @@ int dp_lane_open(struct dp_fabric *fabric, void *memory, uint64_t length_bytes, 
 		 uint64_t tag, struct dp_lane **out);
 
 /*
- * dp_lane_close - destroy QP, MR and PD. The memory is the caller's again.
+ * dp_lane_close - destroy the QP and what dp_lane_open made for it. The memory is the caller's.
  *
  * Returns 0 and nulls *@lane, or -EBUSY while an I/O thread is in pread for it: its DRAINED
  * event (dp_lane_abort first) says when to come again. No event follows.
@@ -241,6 +296,9 @@ uint32_t dp_lane_rkey(const struct dp_lane *lane);
 
 /* Live enum ibv_qp_state, or 0xff where the device does not answer. */
 uint32_t dp_lane_qp_state(struct dp_lane *lane);
+
+/* What carries this use's bytes: "verbs", "udp" or "local"; "" while it is open. Static text. */
+const char *dp_lane_carrier(struct dp_lane *lane);
 
 /*
  * dp_lane_prepare - RESET -> INIT for one use, granting the peer @access (a subset of open's).
@@ -263,7 +321,8 @@ struct dp_peer {
  * Returns 0, -EINVAL (psn or qpn out of range), -EADDRNOTAVAIL (LID 0 on InfiniBand: packets
  * to it vanish without a trace), -EBUSY (not in INIT), of the soft fabric -EACCES (no
  * allowed network has the peer), -ENETUNREACH (loopback on one side only), -EAFNOSUPPORT (IPv4
- * here, IPv6 there), or modify_qp's errno.
+ * here, IPv6 there), -ECONNREFUSED or -EHOSTUNREACH (DP_CARRIER_LOCAL: no soft fabric of this
+ * host is there), or modify_qp's errno.
  */
 int dp_lane_connect(struct dp_lane *lane, const struct dp_peer *peer);
 
@@ -314,6 +373,37 @@ int dp_lane_write(struct dp_lane *lane, uint64_t length_bytes, const struct dp_r
 
 /* dp_lane_read - RDMA READ @length_bytes of @from into the lane's memory; as dp_lane_write. */
 int dp_lane_read(struct dp_lane *lane, uint64_t length_bytes, const struct dp_remote *from);
+
+enum dp_direction {
+	DP_MOVE_SEND = 0,  /* files into the peer's memory, by WRITE */
+	DP_MOVE_FETCH = 1, /* the peer's memory into one file, by READ */
+};
+
+/*
+ * One move of a joined lane. Slots are offsets into the lane's staging; until the MOVED event
+ * they are the move's alone, and so are the extents.
+ */
+struct dp_move {
+	uint64_t tag;
+	uint32_t direction; /* enum dp_direction */
+	uint32_t immediate; /* enum dp_immediate: on the last WRITE */
+	uint32_t imm;
+	uint32_t extent_count; /* FETCH: 1 */
+	const struct dp_extent *extents;
+	struct dp_remote remote;
+	uint32_t slot_bytes;
+	uint32_t slot_count; /* 1..DP_MOVE_SLOTS */
+	uint64_t slots[DP_MOVE_SLOTS];
+};
+
+/*
+ * dp_lane_move - begin a move; several of one lane run at once, in no order among them.
+ *
+ * A move that fails breaks the QP where its completion did, and so the others; the caller then
+ * aborts the lane. Returns 0, -EINVAL (slots, extents, or a lane without staging), -EMSGSIZE
+ * (more than the remote memory), -EBUSY (DP_MOVES_MAX run), -ENOTCONN, -EPIPE (aborted).
+ */
+int dp_lane_move(struct dp_lane *lane, const struct dp_move *move);
 
 /*
  * dp_lane_abort - QP to ERR. Whatever runs ends with its event; then one DRAINED event comes.

@@ -8,8 +8,8 @@
 
 #include "core.h"
 
-/* Each lane has at most a transfer, a receive and a drain to tell of, and one more to spare. */
-#define EVENTS_PER_LANE 4
+/* Each lane has at most its moves, a receive and a drain to tell of, and one more to spare. */
+#define EVENTS_PER_LANE (DP_MOVES_MAX + 3)
 #define EVENTS_OF_FABRIC 16
 
 /*
@@ -202,6 +202,7 @@ void dp_fabric_close(struct dp_fabric **fabric)
 		if (self->lanes[i].state != DP_LANE_CLOSED)
 			self->ops->lane_close(&self->lanes[i]);
 	}
+	dp_domains_end(self);
 	self->ops->close(self);
 	fabric_free(self);
 	*fabric = NULL;

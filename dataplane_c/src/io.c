@@ -1,4 +1,4 @@
-/* io.c - a few threads that read files into slots, so that a slow disk never stalls the CQ. */
+/* io.c - a few threads between files and slots, so that a slow disk never stalls the CQ. */
 #include "core.h"
 
 int dp_io_init(struct dp_io *io)
@@ -14,7 +14,7 @@ void dp_io_destroy(struct dp_io *io)
 	pthread_mutex_destroy(&io->lock);
 }
 
-/* dp_io_stop - let every thread leave after the lane it is busy with. */
+/* dp_io_stop - let every thread leave after the transfer it is busy with. */
 void dp_io_stop(struct dp_io *io)
 {
 	pthread_mutex_lock(&io->lock);
@@ -23,50 +23,52 @@ void dp_io_stop(struct dp_io *io)
 	pthread_mutex_unlock(&io->lock);
 }
 
-/* dp_io_queue - send for a thread that pumps @lane; once is enough. Lane's lock held. */
-void dp_io_queue(struct dp_io *io, struct dp_lane *lane)
+/* dp_io_queue - send for a thread that pumps @transfer; once is enough. Lane's lock held. */
+void dp_io_queue(struct dp_io *io, struct dp_transfer *transfer)
 {
-	if (lane->transfer.queued)
+	if (transfer->queued)
 		return;
-	lane->transfer.queued = true;
-	lane->io_next = NULL;
+	transfer->queued = true;
+	transfer->io_next = NULL;
 	pthread_mutex_lock(&io->lock);
 	if (io->tail)
-		io->tail->io_next = lane;
+		io->tail->io_next = transfer;
 	else
-		io->head = lane;
-	io->tail = lane;
+		io->head = transfer;
+	io->tail = transfer;
 	pthread_cond_signal(&io->work);
 	pthread_mutex_unlock(&io->lock);
 }
 
-/* The longest waiting lane; NULL when the threads are to stop. */
-static struct dp_lane *take(struct dp_io *io)
+/* The longest waiting transfer; NULL when the threads are to stop. */
+static struct dp_transfer *take(struct dp_io *io)
 {
-	struct dp_lane *lane = NULL;
+	struct dp_transfer *transfer = NULL;
 
 	pthread_mutex_lock(&io->lock);
 	while (!io->stop && !io->head)
 		pthread_cond_wait(&io->work, &io->lock);
 	if (!io->stop) {
-		lane = io->head;
-		io->head = lane->io_next;
+		transfer = io->head;
+		io->head = transfer->io_next;
 		if (!io->head)
 			io->tail = NULL;
 	}
 	pthread_mutex_unlock(&io->lock);
-	return lane;
+	return transfer;
 }
 
 void *dp_io_main(void *fabric)
 {
 	struct dp_io *io = &((struct dp_fabric *)fabric)->io;
-	struct dp_lane *lane;
+	struct dp_transfer *transfer;
 
-	while ((lane = take(io))) {
+	while ((transfer = take(io))) {
+		struct dp_lane *lane = transfer->lane;
+
 		pthread_mutex_lock(&lane->lock);
-		lane->transfer.queued = false;
-		dp_transfer_pump(lane);
+		transfer->queued = false;
+		dp_transfer_pump(transfer);
 		dp_lane_settle(lane);
 		pthread_mutex_unlock(&lane->lock);
 	}

@@ -20,7 +20,7 @@ void dp_lane_settle(struct dp_lane *lane)
 {
 	const struct dp_event drained = { .tag = lane->tag, .kind = DP_EVENT_DRAINED };
 
-	if (!dp_transfer_settle(lane) || lane->receiving || lane->state != DP_LANE_ABORTED)
+	if (!dp_transfers_settle(lane) || lane->receiving || lane->state != DP_LANE_ABORTED)
 		return;
 	lane->state = DP_LANE_DRAINED;
 	dp_fabric_emit(lane->fabric, &drained);
@@ -64,7 +64,7 @@ void dp_lane_complete(struct dp_fabric *fabric, const struct dp_completion *comp
 		if (slot == DP_SLOT_RECEIVE)
 			end_receive(lane, completion);
 		else
-			dp_transfer_complete(lane, slot, completion->status);
+			dp_transfers_complete(lane, slot, completion->status);
 		dp_lane_settle(lane);
 	}
 	pthread_mutex_unlock(&lane->lock);
@@ -80,29 +80,70 @@ static struct dp_lane *find_closed(struct dp_fabric *fabric)
 	return NULL;
 }
 
+/* A lane's QP, in RESET. lanes_lock held; the lane is in no one else's hands. */
+static int open_lane(struct dp_lane *lane, struct dp_domain *domain, struct dp_region *staging,
+		     uint32_t access, uint64_t tag)
+{
+	int error;
+
+	pthread_mutex_lock(&lane->lock);
+	lane->domain = domain;
+	lane->staging = staging;
+	lane->memory = staging ? staging->memory : NULL;
+	lane->length = staging ? staging->length : 0;
+	lane->access = access;
+	lane->tag = tag;
+	lane->receiving = false;
+	if (!lane->joined)
+		dp_slots_cut(lane, lane->fabric->options.slot_bytes);
+	dp_transfers_reset(lane);
+	error = lane->fabric->ops->lane_open(lane);
+	if (!error) {
+		lane->state = DP_LANE_RESET;
+		domain->lanes++;
+	}
+	pthread_mutex_unlock(&lane->lock);
+	return error;
+}
+
 int dp_lane_open(struct dp_fabric *fabric, void *memory, uint64_t length_bytes, uint32_t access,
 		 uint64_t tag, struct dp_lane **out)
 {
+	struct dp_region *region;
 	struct dp_lane *lane;
 	int error = -ENOSPC;
 
-	if (!memory || length_bytes == 0)
-		return -EINVAL;
+	pthread_mutex_lock(&fabric->lanes_lock);
+	lane = find_closed(fabric);
+	if (lane)
+		error = dp_domain_private(fabric, memory, length_bytes, access, &region);
+	if (!error) {
+		lane->joined = false;
+		error = open_lane(lane, region->domain, region, access, tag);
+		if (error)
+			dp_domain_discard(region);
+	}
+	pthread_mutex_unlock(&fabric->lanes_lock);
+	if (!error)
+		*out = lane;
+	return error;
+}
+
+int dp_lane_join(struct dp_domain *domain, struct dp_region *staging, uint64_t tag,
+		 struct dp_lane **out)
+{
+	/* Who lends slots of one region to many peers lets none of them in. */
+	const uint32_t access = staging ? DP_ACCESS_NONE
+					: DP_ACCESS_REMOTE_WRITE | DP_ACCESS_REMOTE_READ;
+	struct dp_fabric *fabric = domain->fabric;
+	struct dp_lane *lane;
+	int error = -ENOSPC;
+
 	pthread_mutex_lock(&fabric->lanes_lock);
 	lane = find_closed(fabric);
 	if (lane) {
-		pthread_mutex_lock(&lane->lock);
-		lane->memory = memory;
-		lane->length = length_bytes;
-		lane->access = access;
-		lane->tag = tag;
-		lane->receiving = false;
-		lane->transfer = (struct dp_transfer){ 0 };
-		dp_slots_cut(lane, fabric->options.slot_bytes);
-		error = fabric->ops->lane_open(lane);
-		if (!error)
-			lane->state = DP_LANE_RESET;
-		pthread_mutex_unlock(&lane->lock);
+		lane->joined = true;
+		error = open_lane(lane, domain, staging, access, tag);
 	}
 	pthread_mutex_unlock(&fabric->lanes_lock);
 	if (!error)
@@ -117,16 +158,19 @@ int dp_lane_close(struct dp_lane **lane)
 
 	pthread_mutex_lock(&fabric->lanes_lock);
 	pthread_mutex_lock(&self->lock);
-	if (self->transfer.pumping || self->transfer.queued) {
+	if (dp_transfers_threaded(self)) {
 		pthread_mutex_unlock(&self->lock);
 		pthread_mutex_unlock(&fabric->lanes_lock);
 		return -EBUSY;
 	}
-	dp_transfer_forget(self);
+	dp_transfers_forget(self);
 	fabric->ops->lane_close(self);
 	self->generation++;
 	self->state = DP_LANE_CLOSED;
+	self->domain->lanes--;
 	pthread_mutex_unlock(&self->lock);
+	if (!self->joined)
+		dp_domain_discard(self->staging);
 	pthread_mutex_unlock(&fabric->lanes_lock);
 	*lane = NULL;
 	return 0;
@@ -139,7 +183,7 @@ uint32_t dp_lane_qpn(const struct dp_lane *lane)
 
 uint32_t dp_lane_rkey(const struct dp_lane *lane)
 {
-	return lane->rkey;
+	return lane->staging ? lane->staging->rkey : 0;
 }
 
 uint32_t dp_lane_qp_state(struct dp_lane *lane)
@@ -150,6 +194,16 @@ uint32_t dp_lane_qp_state(struct dp_lane *lane)
 	state = lane->fabric->ops->lane_state(lane);
 	pthread_mutex_unlock(&lane->lock);
 	return state;
+}
+
+const char *dp_lane_carrier(struct dp_lane *lane)
+{
+	const char *carrier;
+
+	pthread_mutex_lock(&lane->lock);
+	carrier = lane->fabric->ops->lane_carrier(lane);
+	pthread_mutex_unlock(&lane->lock);
+	return carrier;
 }
 
 int dp_lane_prepare(struct dp_lane *lane, uint32_t psn, uint32_t access)
@@ -218,7 +272,7 @@ int dp_lane_abort(struct dp_lane *lane)
 		dp_lane_settle(lane);
 	} else if (lane->state == DP_LANE_INIT || lane->state == DP_LANE_READY) {
 		lane->state = DP_LANE_ABORTED;
-		dp_transfer_fail(&lane->transfer, -ECANCELED, 0);
+		dp_transfers_fail(lane, -ECANCELED);
 		error = lane->fabric->ops->lane_error(lane);
 		dp_lane_settle(lane);
 	}
@@ -248,7 +302,7 @@ int dp_lane_replace(struct dp_lane *lane)
 	if (lane->state == DP_LANE_ABORTED || lane->state == DP_LANE_DRAINED) {
 		error = lane->fabric->ops->lane_replace(lane);
 		lane->generation++;
-		dp_transfer_forget(lane);
+		dp_transfers_forget(lane);
 		end_receive(lane, NULL);
 		dp_lane_settle(lane);
 	}

@@ -1,11 +1,10 @@
 /*
- * qp.c - the verbs side of a lane: a PD of its own, one MR, one RC queue pair.
+ * qp.c - the verbs side of a lane: one RC queue pair in its domain's PD.
  *
  * The attributes are PROTOCOL.md section 2's; both peers use the same.
  */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "verbs.h"
@@ -19,48 +18,37 @@
 #define RECEIVES 1
 #define STATE_UNKNOWN 0xffu
 
-struct dp_qp {
-	struct ibv_pd *pd;
-	struct ibv_mr *mr;
-	struct ibv_qp *qp; /* NULL after a replacement failed */
-};
-
-static struct dp_qp *qp_of(const struct dp_lane *lane)
+/* dp_lane.impl is the QP; NULL after a replacement failed. */
+static struct ibv_qp *qp_of(const struct dp_lane *lane)
 {
 	return lane->impl;
 }
 
-static int access_flags(uint32_t access)
+static struct dp_verbs_fabric *fabric_of(const struct dp_lane *lane)
 {
-	int flags = 0;
+	return dp_verbs_of(lane->fabric);
+}
 
-	if (access & (DP_ACCESS_LOCAL_WRITE | DP_ACCESS_REMOTE_WRITE))
-		flags |= IBV_ACCESS_LOCAL_WRITE; /* REMOTE_WRITE is invalid without it */
-	if (access & DP_ACCESS_REMOTE_WRITE)
-		flags |= IBV_ACCESS_REMOTE_WRITE;
-	if (access & DP_ACCESS_REMOTE_READ)
-		flags |= IBV_ACCESS_REMOTE_READ;
-	return flags;
+static uint32_t lkey_of(const struct dp_lane *lane)
+{
+	return lane->staging ? ((const struct ibv_mr *)lane->staging->impl)->lkey : 0;
 }
 
 static int modify(struct dp_lane *lane, struct ibv_qp_attr *attr, int mask)
 {
-	struct dp_qp *self = qp_of(lane);
-
-	if (!self->qp)
+	if (!qp_of(lane))
 		return -ENODEV;
-	return dp_verbs_result(dp_verbs_of(lane)->verbs.modify_qp(self->qp, attr, mask));
+	return dp_verbs_result(fabric_of(lane)->verbs.modify_qp(qp_of(lane), attr, mask));
 }
 
-static int make_qp(struct dp_lane *lane)
+int dp_qp_open(struct dp_lane *lane)
 {
-	struct dp_verbs_fabric *fabric = dp_verbs_of(lane);
-	struct dp_qp *self = qp_of(lane);
+	struct dp_verbs_fabric *fabric = fabric_of(lane);
 	struct ibv_qp_init_attr attr = {
 		.send_cq = fabric->cq,
 		.recv_cq = fabric->cq,
 		.cap = {
-			.max_send_wr = DP_SLOTS_MAX,
+			.max_send_wr = DP_WRS_MAX,
 			.max_recv_wr = RECEIVES,
 			.max_send_sge = 1,
 			.max_recv_sge = 1,
@@ -68,61 +56,21 @@ static int make_qp(struct dp_lane *lane)
 		.qp_type = IBV_QPT_RC,
 		.sq_sig_all = 1,
 	};
+	struct ibv_qp *qp;
 
 	errno = 0;
-	self->qp = fabric->verbs.create_qp(self->pd, &attr);
-	if (!self->qp)
+	qp = fabric->verbs.create_qp(lane->domain->impl, &attr);
+	lane->impl = qp;
+	if (!qp)
 		return dp_verbs_error();
-	lane->qpn = self->qp->qp_num;
+	lane->qpn = qp->qp_num;
 	return 0;
-}
-
-int dp_qp_open(struct dp_lane *lane)
-{
-	const struct dp_verbs *verbs = &dp_verbs_of(lane)->verbs;
-	struct dp_qp *self = calloc(1, sizeof(*self));
-	int error = -ENOMEM;
-
-	if (!self)
-		return error;
-	lane->impl = self;
-	errno = 0;
-	self->pd = verbs->alloc_pd(dp_verbs_of(lane)->context);
-	error = dp_verbs_error();
-	if (!self->pd)
-		goto err_free;
-	errno = 0;
-	self->mr = verbs->register_mr(self->pd, lane->memory, lane->length,
-				      access_flags(lane->access));
-	error = dp_verbs_error();
-	if (!self->mr)
-		goto err_pd;
-	lane->rkey = self->mr->rkey;
-	error = make_qp(lane);
-	if (error)
-		goto err_mr;
-	return 0;
-
-err_mr:
-	verbs->deregister_mr(self->mr);
-err_pd:
-	verbs->dealloc_pd(self->pd);
-err_free:
-	free(self);
-	lane->impl = NULL;
-	return error;
 }
 
 void dp_qp_close(struct dp_lane *lane)
 {
-	const struct dp_verbs *verbs = &dp_verbs_of(lane)->verbs;
-	struct dp_qp *self = qp_of(lane);
-
-	if (self->qp)
-		verbs->destroy_qp(self->qp);
-	verbs->deregister_mr(self->mr);
-	verbs->dealloc_pd(self->pd);
-	free(self);
+	if (qp_of(lane))
+		fabric_of(lane)->verbs.destroy_qp(qp_of(lane));
 	lane->impl = NULL;
 }
 
@@ -130,9 +78,9 @@ int dp_qp_prepare(struct dp_lane *lane, uint32_t access)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_INIT,
-		.port_num = dp_verbs_of(lane)->port,
+		.port_num = fabric_of(lane)->port,
 		.qp_access_flags =
-			(unsigned int)access_flags(access & ~(uint32_t)DP_ACCESS_LOCAL_WRITE),
+			(unsigned int)dp_access_flags(access & ~(uint32_t)DP_ACCESS_LOCAL_WRITE),
 	};
 
 	return modify(lane, &attr,
@@ -141,7 +89,7 @@ int dp_qp_prepare(struct dp_lane *lane, uint32_t access)
 
 static int to_rtr(struct dp_lane *lane, const struct dp_peer *peer)
 {
-	const struct dp_verbs_fabric *fabric = dp_verbs_of(lane);
+	const struct dp_verbs_fabric *fabric = fabric_of(lane);
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTR,
 		.path_mtu = fabric->mtu,
@@ -203,31 +151,27 @@ int dp_qp_reset(struct dp_lane *lane)
 
 int dp_qp_replace(struct dp_lane *lane)
 {
-	struct dp_qp *self = qp_of(lane);
-
-	if (self->qp)
-		dp_verbs_of(lane)->verbs.destroy_qp(self->qp);
-	return make_qp(lane);
+	dp_qp_close(lane);
+	return dp_qp_open(lane);
 }
 
 uint32_t dp_qp_state(struct dp_lane *lane)
 {
-	struct dp_qp *self = qp_of(lane);
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr attr;
 
-	if (!self->qp || dp_verbs_of(lane)->verbs.query_qp(self->qp, &attr, IBV_QP_STATE, &init))
+	if (!qp_of(lane) ||
+	    fabric_of(lane)->verbs.query_qp(qp_of(lane), &attr, IBV_QP_STATE, &init))
 		return STATE_UNKNOWN;
 	return attr.qp_state;
 }
 
 int dp_qp_post(struct dp_lane *lane, const struct dp_segment *segment)
 {
-	struct dp_qp *self = qp_of(lane);
 	struct ibv_sge sge = {
 		.addr = (uintptr_t)lane->memory + segment->offset,
 		.length = segment->length,
-		.lkey = self->mr->lkey,
+		.lkey = lkey_of(lane),
 	};
 	struct ibv_send_wr wr = {
 		.wr_id = segment->wr_id,
@@ -249,18 +193,17 @@ int dp_qp_post(struct dp_lane *lane, const struct dp_segment *segment)
 		wr.opcode = IBV_WR_RDMA_READ;
 		break;
 	}
-	if (!self->qp)
+	if (!qp_of(lane))
 		return -ENODEV;
-	return dp_verbs_result(ibv_post_send(self->qp, &wr, &bad));
+	return dp_verbs_result(ibv_post_send(qp_of(lane), &wr, &bad));
 }
 
 int dp_qp_post_receive(struct dp_lane *lane, uint64_t wr_id, uint32_t sge_length)
 {
-	struct dp_qp *self = qp_of(lane);
 	struct ibv_sge sge = {
 		.addr = (uintptr_t)lane->memory,
 		.length = sge_length,
-		.lkey = self->mr->lkey,
+		.lkey = lkey_of(lane),
 	};
 	struct ibv_recv_wr wr = { .wr_id = wr_id };
 	struct ibv_recv_wr *bad;
@@ -269,7 +212,7 @@ int dp_qp_post_receive(struct dp_lane *lane, uint64_t wr_id, uint32_t sge_length
 		wr.sg_list = &sge;
 		wr.num_sge = 1;
 	}
-	if (!self->qp)
+	if (!qp_of(lane))
 		return -ENODEV;
-	return dp_verbs_result(ibv_post_recv(self->qp, &wr, &bad));
+	return dp_verbs_result(ibv_post_recv(qp_of(lane), &wr, &bad));
 }

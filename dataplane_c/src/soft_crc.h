@@ -6,7 +6,6 @@
 #include <stdint.h>
 
 uint32_t dp_crc_update(uint32_t crc, const uint8_t *bytes, size_t length);
-uint32_t dp_crc_update_tables(uint32_t crc, const uint8_t *bytes, size_t length);
 uint32_t dp_crc_multiply(uint32_t a, uint32_t b);
 uint32_t dp_crc_unshift(uint32_t bytes);
 

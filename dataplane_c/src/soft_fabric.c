@@ -55,6 +55,18 @@ static void sleep_no_later(struct soft_nic *nic, uint64_t deadline_ns)
 	nic->deadline_ns = soft_earlier(nic->deadline_ns, deadline_ns);
 }
 
+/* Answers and requests as packets; whether more could go at once. */
+static bool packets_turn(struct dp_lane *lane, uint64_t now_ns)
+{
+	uint32_t budget = SOFT_TURN_PACKETS;
+	bool busy = soft_responder_turn(lane, &budget);
+
+	if (soft_qp_of(lane)->state == IBV_QPS_RTS)
+		busy |= soft_requester_turn(lane, &budget, now_ns);
+	soft_socket_flush(soft_nic_of(lane), soft_qp_of(lane));
+	return busy;
+}
+
 /*
  * One lane's turn: send, report, and be quiet where nothing is left. Lane's lock held.
  *
@@ -65,29 +77,27 @@ static int turn(struct dp_lane *lane, uint64_t now_ns, struct dp_completion *out
 {
 	struct soft_nic *nic = soft_nic_of(lane);
 	struct soft_qp *qp = soft_qp_of(lane);
-	uint32_t budget = SOFT_TURN_PACKETS;
-	bool busy = soft_responder_turn(lane, &budget);
-	int count;
+	bool busy = qp->carrier == SOFT_CARRIER_UDP ? packets_turn(lane, now_ns)
+						    : soft_local_turn(lane, now_ns);
+	int count = soft_lane_reap(lane, out, max);
+	uint64_t deadline_ns =
+		soft_earlier(soft_requester_deadline(&qp->requester), qp->link.deadline_ns);
 
-	if (qp->state == IBV_QPS_RTS)
-		busy |= soft_requester_turn(lane, &budget, now_ns);
-	soft_socket_flush(nic, qp);
-	count = soft_lane_reap(lane, out, max);
 	busy |= count == max;
 	if (busy)
 		*more = true;
-	else if (soft_requester_deadline(&qp->requester) == SOFT_NEVER)
+	else if (deadline_ns == SOFT_NEVER)
 		atomic_fetch_and(&nic->active[lane->index / WORD_BITS],
 				 ~(1ul << lane->index % WORD_BITS));
-	sleep_no_later(nic, soft_requester_deadline(&qp->requester));
+	sleep_no_later(nic, deadline_ns);
 	return count;
 }
 
-/* The turns of all lanes with a bit in @word; as turn(). */
-static int turn_word(struct dp_fabric *fabric, uint32_t word, uint64_t now_ns,
+/* The turns of all lanes with a bit in @word and in @mask; as turn(). */
+static int turn_word(struct dp_fabric *fabric, uint32_t word, unsigned long mask, uint64_t now_ns,
 		     struct dp_completion *out, int max, bool *more)
 {
-	unsigned long bits = atomic_load(&nic_of(fabric)->active[word]);
+	unsigned long bits = atomic_load(&nic_of(fabric)->active[word]) & mask;
 	int count = 0;
 
 	for (; bits; bits &= bits - 1) {
@@ -104,18 +114,23 @@ static int turn_word(struct dp_fabric *fabric, uint32_t word, uint64_t now_ns,
 	return count;
 }
 
-/* A turn for every lane that wants one. The first word changes, so that none is always last. */
+/* A turn for every lane that wants one. The first of them changes, so that none is always last. */
 static int turn_all(struct dp_fabric *fabric, uint64_t now_ns, struct dp_completion *out, int max,
 		    bool *more)
 {
 	struct soft_nic *nic = nic_of(fabric);
+	uint32_t first = nic->turn++ % nic->options.lanes_max;
+	unsigned long from_first = ~0ul << first % WORD_BITS;
 	int count = 0;
 
 	nic->deadline_ns = soft_socket_release(nic, now_ns);
-	nic->turn++;
-	for (uint32_t i = 0; i < nic->words; i++)
-		count += turn_word(fabric, (nic->turn + i) % nic->words, now_ns, out + count,
-				   max - count, more);
+	/* The first one's word comes twice: from it on, and at the end up to it. */
+	for (uint32_t i = 0; i <= nic->words; i++) {
+		unsigned long mask = i == 0 ? from_first : i < nic->words ? ~0ul : ~from_first;
+
+		count += turn_word(fabric, (uint32_t)(first / WORD_BITS + i) % nic->words, mask,
+				   now_ns, out + count, max - count, more);
+	}
 	return count;
 }
 
@@ -129,6 +144,7 @@ static int soft_poll(struct dp_fabric *fabric, struct dp_completion *out, int ma
 	for (int round = 0; more && round < ROUNDS && count < max; round++) {
 		uint64_t now_ns = soft_now_ns();
 
+		soft_local_receive(nic);
 		more = soft_socket_receive(nic, now_ns);
 		count += turn_all(fabric, now_ns, out + count, max - count, &more);
 	}
@@ -165,7 +181,8 @@ static int soft_pollfds(struct dp_fabric *fabric, struct pollfd *out)
 	set_timer(nic_of(fabric));
 	out[0] = (struct pollfd){ .fd = soft_socket_fd(nic_of(fabric)), .events = POLLIN };
 	out[1] = (struct pollfd){ .fd = nic_of(fabric)->timer_fd, .events = POLLIN };
-	return 2;
+	out[2] = (struct pollfd){ .fd = soft_local_fd(nic_of(fabric)), .events = POLLIN };
+	return 3; /* poll passes over a descriptor of -1 */
 }
 
 static void soft_serve(struct dp_fabric *fabric)
@@ -182,6 +199,7 @@ static void soft_serve(struct dp_fabric *fabric)
 
 static void nic_free(struct soft_nic *nic)
 {
+	soft_local_close(nic);
 	soft_socket_close(nic);
 	if (nic->timer_fd >= 0)
 		close(nic->timer_fd);
@@ -195,6 +213,11 @@ static void soft_close(struct dp_fabric *fabric)
 }
 
 static const struct dp_fabric_ops OPS = {
+	.domain_open = soft_domain_open,
+	.domain_close = soft_domain_close,
+	.region_open = soft_region_open,
+	.region_revoke = soft_region_revoke,
+	.region_close = soft_region_close,
 	.lane_open = soft_lane_open,
 	.lane_close = soft_lane_close,
 	.lane_prepare = soft_lane_prepare,
@@ -203,6 +226,7 @@ static const struct dp_fabric_ops OPS = {
 	.lane_reset = soft_lane_reset,
 	.lane_replace = soft_lane_replace,
 	.lane_state = soft_lane_state,
+	.lane_carrier = soft_lane_carrier,
 	.post = soft_lane_post,
 	.post_receive = soft_lane_post_receive,
 	.poll = soft_poll,
@@ -212,7 +236,20 @@ static const struct dp_fabric_ops OPS = {
 	.close = soft_close,
 };
 
-/* Socket, timer and the lanes' bits; 0 or -errno, the caller undoes. */
+/* Faults are of packets, so who wants them wants UDP. Where it can't be had, auto does without. */
+static int open_local(struct soft_nic *nic)
+{
+	bool forced = nic->options.carrier == DP_CARRIER_LOCAL;
+	int error;
+
+	if (nic->options.carrier == DP_CARRIER_UDP ||
+	    (!forced && soft_has_faults(&nic->options.faults)))
+		return 0;
+	error = soft_local_open(nic);
+	return forced ? error : 0;
+}
+
+/* Sockets, timer and the lanes' bits; 0 or -errno, the caller undoes. */
 static int nic_open(struct soft_nic *nic)
 {
 	int error = soft_socket_open(nic);
@@ -227,7 +264,7 @@ static int nic_open(struct soft_nic *nic)
 		nic->index_bits++;
 	nic->words = (uint32_t)((nic->options.lanes_max + WORD_BITS - 1) / WORD_BITS);
 	nic->active = calloc(nic->words, sizeof(*nic->active));
-	return nic->active ? 0 : -ENOMEM;
+	return nic->active ? open_local(nic) : -ENOMEM;
 }
 
 /* The path MTU within the configured cap, a power of two; 0, or -ENETDOWN. */
@@ -251,7 +288,8 @@ int dp_soft_fabric_open(const struct dp_fabric_options *options, struct dp_fabri
 	int error = -EINVAL;
 
 	if (options->lanes_max == 0 || options->lanes_max > DP_LANES_MAX ||
-	    options->mtu_cap_bytes < 256 || options->network_count > DP_NETWORKS_MAX)
+	    options->mtu_cap_bytes < 256 || options->network_count > DP_NETWORKS_MAX ||
+	    options->carrier > DP_CARRIER_LOCAL)
 		return error;
 	nic = calloc(1, sizeof(*nic));
 	if (!nic)

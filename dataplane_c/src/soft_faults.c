@@ -28,6 +28,12 @@ struct soft_faults {
 	struct held held[HELD_MAX];
 };
 
+bool soft_has_faults(const struct dp_faults *faults)
+{
+	return faults->loss_ppm || faults->duplicate_ppm || faults->reorder_ppm ||
+	       faults->corrupt_ppm || faults->delay_us;
+}
+
 int soft_faults_open(const struct dp_faults *options, struct soft_faults **out)
 {
 	struct soft_faults *self = calloc(1, sizeof(*self));

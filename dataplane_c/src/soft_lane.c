@@ -39,37 +39,44 @@ int soft_lane_open(struct dp_lane *lane)
 	if (!self)
 		return error;
 	error = draw_qpn(lane);
-	if (!error)
-		error = draw(&lane->rkey);
 	if (error) {
 		free(self);
 		return error;
 	}
 	self->state = IBV_QPS_RESET;
+	soft_link_init(&self->link);
+	pthread_cond_init(&self->copied, NULL);
 	lane->impl = self;
 	return 0;
 }
 
 void soft_lane_close(struct dp_lane *lane)
 {
+	soft_link_close(lane);
+	pthread_cond_destroy(&soft_qp_of(lane)->copied);
 	free(soft_qp_of(lane));
 	lane->impl = NULL;
 	lane->qpn = 0;
 }
 
 /* RESET: nothing is posted, nobody is connected. */
-static void clear(struct soft_qp *self)
+static void clear(struct dp_lane *lane)
 {
-	memset(self, 0, sizeof(*self));
+	struct soft_qp *self = soft_qp_of(lane);
+
 	self->state = IBV_QPS_RESET;
-	self->requester.retry_at_ns = SOFT_NEVER;
+	soft_link_close(lane);
+	self->access = DP_ACCESS_NONE;
+	self->carrier = SOFT_CARRIER_OPEN;
+	self->requester = (struct soft_requester){ .retry_at_ns = SOFT_NEVER };
+	self->responder = (struct soft_responder){ 0 };
 }
 
 int soft_lane_prepare(struct dp_lane *lane, uint32_t access)
 {
 	struct soft_qp *self = soft_qp_of(lane);
 
-	clear(self);
+	clear(lane);
 	self->access = access;
 	self->state = IBV_QPS_INIT;
 	return 0;
@@ -78,12 +85,13 @@ int soft_lane_prepare(struct dp_lane *lane, uint32_t access)
 /*
  * soft_lane_connect - to RTS. -EAFNOSUPPORT: the peer's address is of another family than ours;
  * -ENETUNREACH: one of them is on loopback, which the other can't reach; -EACCES: it is in none
- * of the allowed networks.
+ * of the allowed networks; or as soft_link_dial.
  */
 int soft_lane_connect(struct dp_lane *lane, const struct dp_peer *peer)
 {
 	struct soft_nic *nic = soft_nic_of(lane);
 	struct soft_qp *self = soft_qp_of(lane);
+	int error;
 
 	if (soft_address_is_ipv4(peer->gid) != soft_address_is_ipv4(nic->gid))
 		return -EAFNOSUPPORT;
@@ -98,8 +106,11 @@ int soft_lane_connect(struct dp_lane *lane, const struct dp_peer *peer)
 	self->out.source_port = self->out.target_port = SOFT_PORT;
 	soft_responder_start(&self->responder, peer->psn);
 	soft_requester_start(&self->requester, lane->psn, nic->window_bytes / nic->mtu);
-	self->state = IBV_QPS_RTS;
-	return 0;
+	self->link.peer_psn = peer->psn;
+	error = soft_link_dial(lane);
+	if (!error)
+		self->state = IBV_QPS_RTS;
+	return error;
 }
 
 /*
@@ -127,6 +138,7 @@ void soft_lane_fail(struct dp_lane *lane, uint32_t status)
 		self->responder.receive = SOFT_RECEIVE_DONE;
 		self->responder.received.status = IBV_WC_WR_FLUSH_ERR;
 	}
+	soft_link_close(lane);
 	soft_nic_wake(lane);
 }
 
@@ -138,19 +150,54 @@ int soft_lane_error(struct dp_lane *lane)
 
 int soft_lane_reset(struct dp_lane *lane)
 {
-	clear(soft_qp_of(lane));
+	clear(lane);
 	return 0;
 }
 
 int soft_lane_replace(struct dp_lane *lane)
 {
-	clear(soft_qp_of(lane));
+	clear(lane);
 	return draw_qpn(lane);
 }
 
 uint32_t soft_lane_state(struct dp_lane *lane)
 {
 	return soft_qp_of(lane)->state;
+}
+
+const char *soft_lane_carrier(struct dp_lane *lane)
+{
+	switch (soft_qp_of(lane)->carrier) {
+	case SOFT_CARRIER_UDP:
+		return "udp";
+	case SOFT_CARRIER_LOCAL:
+		return "local";
+	default:
+		return "";
+	}
+}
+
+/*
+ * soft_lane_admits - whether the queue pair takes a request that needs @access, @length long.
+ *
+ * Where it does not, the request is invalid, whatever memory it names (IBTA 9.7.4.1.5). It is
+ * asked by every carrier, for every request, before soft_lane_grant.
+ */
+bool soft_lane_admits(const struct dp_lane *lane, uint32_t access, uint64_t length)
+{
+	return soft_qp_of(lane)->access & access && length <= DP_MESSAGE_MAX;
+}
+
+/* soft_lane_consume - a message of @length bytes ended well and takes the posted receive. */
+void soft_lane_consume(struct dp_lane *lane, uint32_t length, uint32_t imm, bool write_imm)
+{
+	struct soft_responder *responder = &soft_qp_of(lane)->responder;
+
+	responder->receive = SOFT_RECEIVE_DONE;
+	responder->received.status = IBV_WC_SUCCESS;
+	responder->received.byte_len = length;
+	responder->received.imm = imm;
+	responder->received.write_imm = write_imm;
 }
 
 /* Work posted to a QP in ERR is flushed, as ibv_post_send(3) has it. */
@@ -163,7 +210,7 @@ int soft_lane_post(struct dp_lane *lane, const struct dp_segment *segment)
 	       segment->length <= lane->length - segment->offset);
 	if (self->state != IBV_QPS_RTS && self->state != IBV_QPS_ERR)
 		return -EINVAL;
-	if (requester->posted - requester->reaped == DP_SLOTS_MAX)
+	if (requester->posted - requester->reaped == DP_WRS_MAX)
 		return -ENOMEM;
 	soft_requester_post(requester, segment, soft_nic_of(lane)->mtu);
 	if (self->state == IBV_QPS_ERR) {
@@ -189,6 +236,8 @@ int soft_lane_post_receive(struct dp_lane *lane, uint64_t wr_id, uint32_t sge_le
 		responder->receive = SOFT_RECEIVE_DONE;
 		responder->received.status = IBV_WC_WR_FLUSH_ERR;
 		soft_nic_wake(lane);
+	} else if (soft_qp_of(lane)->link.state == SOFT_LINK_UP) {
+		soft_nic_wake(lane); /* a message may wait for it; over UDP its sender asks again */
 	}
 	return 0;
 }

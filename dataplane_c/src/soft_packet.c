@@ -226,15 +226,16 @@ uint32_t soft_icrc(const struct soft_flow *flow, uint16_t id, const uint8_t *byt
  * soft_icrc_holds - whether a received UDP payload is intact.
  *
  * The ICRC covers the IPv4 identification, which a socket does not show and some senders set
- * (Linux's Soft-RoCE; segments of one GSO send). CRCs are linear: the difference to the CRC for
- * identification 0 is that of the two bytes alone, shifted by all that follows. Shifted back it
- * must fit into 16 bits, or something else than the identification differs.
+ * (Linux's Soft-RoCE; segments of one GSO send). @id is what it most likely is, and costs nothing
+ * where it is right. Otherwise: CRCs are linear, so the difference to the CRC for @id is that of
+ * the two bytes alone, shifted by all that follows. Shifted back it must fit into 16 bits, or
+ * something else than the identification differs.
  */
-bool soft_icrc_holds(const struct soft_flow *flow, const uint8_t *bytes, size_t length)
+bool soft_icrc_holds(const struct soft_flow *flow, uint16_t id, const uint8_t *bytes, size_t length)
 {
 	const uint8_t *stored = bytes + length - SOFT_ICRC_BYTES;
 	uint32_t after = IPV4_AFTER_ID + UDP_BYTES + (uint32_t)length - SOFT_ICRC_BYTES;
-	uint32_t difference = soft_icrc(flow, 0, bytes, length) ^
+	uint32_t difference = soft_icrc(flow, id, bytes, length) ^
 			      ((uint32_t)stored[0] | (uint32_t)stored[1] << 8 |
 			       (uint32_t)stored[2] << 16 | (uint32_t)stored[3] << 24);
 

@@ -94,6 +94,7 @@ bool soft_address_is_loopback(const uint8_t *gid);
 uint32_t soft_icrc_begin(const struct soft_flow *flow, uint16_t id, uint32_t udp_bytes,
 			 const uint8_t *head, uint32_t head_length);
 uint32_t soft_icrc(const struct soft_flow *flow, uint16_t id, const uint8_t *bytes, size_t length);
-bool soft_icrc_holds(const struct soft_flow *flow, const uint8_t *bytes, size_t length);
+bool soft_icrc_holds(const struct soft_flow *flow, uint16_t id, const uint8_t *bytes,
+		     size_t length);
 
 #endif

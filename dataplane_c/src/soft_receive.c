@@ -23,10 +23,11 @@ static struct dp_lane *find(struct soft_nic *nic, const struct soft_flow *flow, 
 /*
  * soft_nic_take - @length bytes, any bytes, that came as one UDP payload.
  *
- * The cheap questions come first, so that what is not for us costs no checksum.
+ * @id: the IPv4 identification that it probably had. The cheap questions come first, so that
+ * what is not for us costs no checksum.
  */
-void soft_nic_take(struct soft_nic *nic, const struct soft_flow *flow, const uint8_t *bytes,
-		   size_t length, uint64_t now_ns)
+void soft_nic_take(struct soft_nic *nic, const struct soft_flow *flow, uint16_t id,
+		   const uint8_t *bytes, size_t length, uint64_t now_ns)
 {
 	struct soft_packet packet;
 	struct dp_lane *lane;
@@ -41,8 +42,10 @@ void soft_nic_take(struct soft_nic *nic, const struct soft_flow *flow, const uin
 		nic->counters.unknown++;
 		return;
 	}
-	if (!soft_icrc_holds(flow, bytes, length)) {
+	if (!soft_icrc_holds(flow, id, bytes, length)) {
 		nic->counters.bad_icrc++;
+	} else if (!soft_link_yields(lane)) {
+		nic->counters.unknown++;
 	} else {
 		if (soft_traits(packet.opcode) & SOFT_IS_RESPONSE)
 			soft_requester_answer(lane, &packet, now_ns);

@@ -9,10 +9,7 @@
 
 #include "soft.h"
 
-#define SEQUENCE_BASE (UINT64_C(1) << 32)     /* so that duplicates lie above zero */
-#define ACK_TIMEOUT_NS (UINT64_C(4096) << 14) /* qp.c: timeout 14 */
-#define ACK_TIMEOUT_SHIFT_MAX 2               /* IBTA allows up to four times the timeout */
-#define RETRY_COUNT 7
+#define SEQUENCE_BASE (UINT64_C(1) << 32) /* so that duplicates lie above zero */
 #define ACK_EVERY 16 /* packets; also when the window is full and at a message's end */
 #define WINDOW_START 16u
 
@@ -36,7 +33,7 @@ void soft_requester_start(struct soft_requester *requester, uint32_t psn, uint32
 	requester->una = requester->nxt = requester->sent = requester->end = first;
 	requester->window = WINDOW_START;
 	requester->window_max = requester->threshold = window_max;
-	requester->retry_at_ns = SOFT_NEVER;
+	requester->retry_at_ns = requester->probe_at_ns = SOFT_NEVER;
 }
 
 /* soft_requester_post - take @segment and give it its PSNs. The caller saw that there is room. */
@@ -70,30 +67,6 @@ static bool is_read(const struct soft_wqe *wqe)
 	return wqe->segment.opcode == DP_OP_READ;
 }
 
-static void restart_timer(struct soft_requester *requester, uint64_t now_ns)
-{
-	uint32_t shift = requester->retries < ACK_TIMEOUT_SHIFT_MAX ? requester->retries
-								    : ACK_TIMEOUT_SHIFT_MAX;
-
-	requester->retry_at_ns =
-		requester->una < requester->sent ? now_ns + (ACK_TIMEOUT_NS << shift) : SOFT_NEVER;
-}
-
-static void grow(struct soft_requester *requester, uint32_t packets)
-{
-	if (requester->window < requester->threshold) {
-		requester->window += packets;
-	} else {
-		requester->growth += packets;
-		if (requester->growth >= requester->window) {
-			requester->growth = 0;
-			requester->window++;
-		}
-	}
-	if (requester->window > requester->window_max)
-		requester->window = requester->window_max;
-}
-
 /* Everything below @sequence is acknowledged. */
 static void advance(struct dp_lane *lane, uint64_t sequence, uint64_t now_ns)
 {
@@ -101,13 +74,7 @@ static void advance(struct dp_lane *lane, uint64_t sequence, uint64_t now_ns)
 
 	if (sequence <= self->una)
 		return;
-	grow(self, (uint32_t)(sequence - self->una));
-	self->una = sequence;
-	if (self->nxt < sequence)
-		self->nxt = sequence;
-	self->retries = 0;
-	self->reread = false;
-	self->wait_until_ns = 0;
+	soft_recovery_progress(self, sequence, now_ns);
 	while (self->done != self->posted) {
 		const struct soft_wqe *wqe = soft_wqe_at(self, self->done);
 
@@ -115,32 +82,13 @@ static void advance(struct dp_lane *lane, uint64_t sequence, uint64_t now_ns)
 			break;
 		self->done++;
 	}
-	restart_timer(self, now_ns);
-}
-
-/* Send again from the oldest that is missing; a loss costs half the window, once a window. */
-static void go_back(struct dp_lane *lane, uint64_t now_ns)
-{
-	struct soft_requester *self = &soft_qp_of(lane)->requester;
-
-	if (self->una >= self->recovery) {
-		self->recovery = self->sent;
-		self->threshold = self->window / 2 > SOFT_WINDOW_MIN ? self->window / 2
-								     : SOFT_WINDOW_MIN;
-		self->window = self->threshold;
-	}
-	self->nxt = self->una;
-	soft_nic_of(lane)->counters.retransmits++;
-	restart_timer(self, now_ns);
 }
 
 static void take_nak(struct dp_lane *lane, uint8_t syndrome, uint64_t now_ns)
 {
-	struct soft_requester *self = &soft_qp_of(lane)->requester;
-
 	switch (syndrome) {
 	case SOFT_SYNDROME_SEQUENCE:
-		go_back(lane, now_ns);
+		soft_recovery_gap(lane, now_ns);
 		break;
 	case SOFT_SYNDROME_INVALID:
 		soft_lane_fail(lane, IBV_WC_REM_INV_REQ_ERR);
@@ -155,9 +103,8 @@ static void take_nak(struct dp_lane *lane, uint8_t syndrome, uint64_t now_ns)
 		if ((syndrome & 0xe0) != SOFT_SYNDROME_RNR)
 			return; /* reserved: 9.7.5.2.1 says to drop it */
 		/* rnr_retry 7: for ever. Deadlines above end it. */
-		self->nxt = self->una;
-		self->wait_until_ns = now_ns + RNR_10US[syndrome & 0x1f] * UINT64_C(10000);
-		self->retry_at_ns = SOFT_NEVER;
+		soft_recovery_wait(&soft_qp_of(lane)->requester,
+				   now_ns + RNR_10US[syndrome & 0x1f] * UINT64_C(10000));
 	}
 }
 
@@ -193,9 +140,7 @@ static void take_data(struct dp_lane *lane, const struct soft_packet *packet, ui
 	if (!is_read(wqe))
 		return;
 	if (sequence > self->una) {
-		if (!self->reread)
-			go_back(lane, now_ns);
-		self->reread = true;
+		soft_recovery_reread(lane, now_ns);
 		return;
 	}
 	offset = (sequence - wqe->first) * mtu;
@@ -283,24 +228,6 @@ static void send_read(struct dp_lane *lane, const struct soft_wqe *wqe)
 	self->nxt += packets;
 }
 
-/* The oldest has waited too long: again from there, or give up. False: the queue has failed. */
-static bool check_timer(struct dp_lane *lane, uint64_t now_ns)
-{
-	struct soft_requester *self = &soft_qp_of(lane)->requester;
-
-	if (now_ns < self->retry_at_ns)
-		return true;
-	soft_nic_of(lane)->counters.timeouts++;
-	if (self->retries == RETRY_COUNT) {
-		soft_lane_fail(lane, IBV_WC_RETRY_EXC_ERR);
-		return false;
-	}
-	self->retries++;
-	self->reread = false;
-	go_back(lane, now_ns);
-	return true;
-}
-
 /*
  * soft_requester_turn - send what the window, the peer and @budget allow.
  *
@@ -310,7 +237,7 @@ bool soft_requester_turn(struct dp_lane *lane, uint32_t *budget, uint64_t now_ns
 {
 	struct soft_requester *self = &soft_qp_of(lane)->requester;
 
-	if (!check_timer(lane, now_ns) || now_ns < self->wait_until_ns)
+	if (!soft_recovery_turn(lane, now_ns))
 		return false;
 	while (self->nxt < self->end) {
 		const struct soft_wqe *wqe = wqe_of(self, self->nxt);
@@ -326,10 +253,7 @@ bool soft_requester_turn(struct dp_lane *lane, uint32_t *budget, uint64_t now_ns
 			send_read(lane, wqe);
 		else
 			send_write(lane, wqe);
-		if (self->sent < self->nxt)
-			self->sent = self->nxt;
-		if (self->retry_at_ns == SOFT_NEVER)
-			restart_timer(self, now_ns);
+		soft_recovery_sent(self, now_ns);
 	}
 	return false;
 }
@@ -337,7 +261,11 @@ bool soft_requester_turn(struct dp_lane *lane, uint32_t *budget, uint64_t now_ns
 /* soft_requester_deadline - when it has to be looked at though nothing came. */
 uint64_t soft_requester_deadline(const struct soft_requester *requester)
 {
+	uint64_t timer_ns = requester->una < requester->sent
+				    ? soft_earlier(requester->retry_at_ns, requester->probe_at_ns)
+				    : SOFT_NEVER;
+
 	if (requester->nxt < requester->end && requester->wait_until_ns)
-		return soft_earlier(requester->wait_until_ns, requester->retry_at_ns);
-	return requester->retry_at_ns;
+		return soft_earlier(requester->wait_until_ns, timer_ns);
+	return timer_ns;
 }

@@ -29,27 +29,19 @@ void soft_responder_start(struct soft_responder *responder, uint32_t psn)
 /* Answer with @syndrome, once, and take nothing more before what was expected comes. */
 static void refuse(struct soft_responder *self, uint8_t syndrome)
 {
-	self->nak = syndrome;
-	self->refused = true;
+	self->nak = self->refused = syndrome;
 }
 
-/* A request that breaks the rules ends the connection (9.9.3, class C). */
-static void reject(struct dp_lane *lane, uint8_t syndrome)
+/* soft_responder_reject - a request that breaks the rules ends the connection (9.9.3, class C). */
+void soft_responder_reject(struct dp_lane *lane, uint8_t syndrome)
 {
 	refuse(&soft_qp_of(lane)->responder, syndrome);
 	soft_lane_fail(lane, IBV_WC_WR_FLUSH_ERR);
 }
 
-/* Where in the lane's memory [@va, @va + @length) lies, or NULL where it may not be touched. */
-static uint8_t *grant(const struct dp_lane *lane, const struct soft_packet *packet, uint32_t access)
+static uint8_t *grant(struct dp_lane *lane, const struct soft_packet *packet, uint32_t access)
 {
-	uint64_t offset = packet->va - (uintptr_t)lane->memory;
-	uint32_t granted = lane->access & soft_qp_of(lane)->access;
-
-	if (packet->rkey != lane->rkey || !(granted & access) || offset > lane->length ||
-	    packet->dma_length > lane->length - offset)
-		return NULL;
-	return lane->memory + offset;
+	return soft_lane_grant(lane, access, packet->rkey, packet->va, packet->dma_length);
 }
 
 static uint32_t packets_of(uint32_t length, uint32_t mtu)
@@ -64,18 +56,18 @@ static bool begin_read(struct dp_lane *lane, const struct soft_packet *packet, u
 	const uint8_t *from = grant(lane, packet, DP_ACCESS_REMOTE_READ);
 	uint32_t packets = packets_of(packet->dma_length, soft_nic_of(lane)->mtu);
 
-	if (packet->dma_length > DP_MESSAGE_MAX) {
-		reject(lane, SOFT_SYNDROME_INVALID);
+	if (!soft_lane_admits(lane, DP_ACCESS_REMOTE_READ, packet->dma_length)) {
+		soft_responder_reject(lane, SOFT_SYNDROME_INVALID);
 		return false;
 	}
 	if (!from && packet->dma_length) {
-		reject(lane, SOFT_SYNDROME_ACCESS);
+		soft_responder_reject(lane, SOFT_SYNDROME_ACCESS);
 		return false;
 	}
 	self->reading = true;
 	self->read_first = self->read_next = sequence;
 	self->read_end = sequence + packets;
-	self->read_offset = from ? (uint64_t)(from - lane->memory) : 0;
+	self->read_from = from;
 	self->read_length = packet->dma_length;
 	return true;
 }
@@ -92,8 +84,6 @@ static uint8_t begin_message(struct dp_lane *lane, const struct soft_packet *pac
 		self->remaining = self->receive_length;
 		return 0;
 	}
-	if (packet->dma_length > DP_MESSAGE_MAX)
-		return SOFT_SYNDROME_INVALID;
 	self->cursor = grant(lane, packet, DP_ACCESS_REMOTE_WRITE);
 	self->remaining = packet->dma_length;
 	return self->cursor || !packet->dma_length ? 0 : SOFT_SYNDROME_ACCESS;
@@ -118,14 +108,11 @@ static bool length_fits(const struct dp_lane *lane, const struct soft_packet *pa
 /* Complete the receive that this message consumes. */
 static void consume(struct dp_lane *lane, const struct soft_packet *packet)
 {
-	struct soft_responder *self = &soft_qp_of(lane)->responder;
+	const struct soft_responder *self = &soft_qp_of(lane)->responder;
 	uint32_t traits = soft_traits(packet->opcode);
 
-	self->receive = SOFT_RECEIVE_DONE;
-	self->received.status = IBV_WC_SUCCESS;
-	self->received.byte_len = (uint32_t)self->arrived;
-	self->received.imm = packet->imm;
-	self->received.write_imm = traits & SOFT_IS_WRITE && traits & SOFT_HAS_IMM;
+	soft_lane_consume(lane, (uint32_t)self->arrived, packet->imm,
+			  traits & SOFT_IS_WRITE && traits & SOFT_HAS_IMM);
 }
 
 /* A SEND that is longer than its receive: both sides hear of it (9.9.3.1). */
@@ -137,7 +124,19 @@ static void reject_length(struct dp_lane *lane, uint32_t traits)
 		self->receive = SOFT_RECEIVE_DONE;
 		self->received.status = IBV_WC_LOC_LEN_ERR;
 	}
-	reject(lane, SOFT_SYNDROME_INVALID);
+	soft_responder_reject(lane, SOFT_SYNDROME_INVALID);
+}
+
+/* Whether the packet goes on with its message, or begins one that the QP takes (9.7.4.1). */
+static bool is_valid(const struct dp_lane *lane, const struct soft_packet *packet)
+{
+	uint32_t traits = soft_traits(packet->opcode);
+	uint32_t message = soft_qp_of(lane)->responder.message;
+
+	if (!(traits & SOFT_BEGINS))
+		return message == (traits & (SOFT_IS_SEND | SOFT_IS_WRITE));
+	return !message && (traits & SOFT_IS_SEND ||
+			    soft_lane_admits(lane, DP_ACCESS_REMOTE_WRITE, packet->dma_length));
 }
 
 /* The expected packet of a WRITE or SEND; true where it was executed. */
@@ -149,8 +148,8 @@ static bool execute(struct dp_lane *lane, const struct soft_packet *packet)
 	bool consumes = kind == SOFT_IS_SEND || traits & SOFT_HAS_IMM;
 	uint8_t syndrome;
 
-	if (self->message != (traits & SOFT_BEGINS ? 0 : kind)) {
-		reject(lane, SOFT_SYNDROME_INVALID);
+	if (!is_valid(lane, packet)) {
+		soft_responder_reject(lane, SOFT_SYNDROME_INVALID);
 		return false;
 	}
 	if (consumes && self->receive != SOFT_RECEIVE_POSTED) {
@@ -159,7 +158,7 @@ static bool execute(struct dp_lane *lane, const struct soft_packet *packet)
 	}
 	syndrome = traits & SOFT_BEGINS ? begin_message(lane, packet) : 0;
 	if (syndrome) {
-		reject(lane, syndrome);
+		soft_responder_reject(lane, syndrome);
 		return false;
 	}
 	if (!length_fits(lane, packet)) {
@@ -193,6 +192,20 @@ static void repeat(struct dp_lane *lane, const struct soft_packet *packet, uint6
 		(void)begin_read(lane, packet, sequence);
 }
 
+/*
+ * A packet ahead of the expected one: a NAK, once a gap. Where they run backwards the peer has
+ * gone back already and what was missing is lost again: that is a new gap.
+ */
+static void take_ahead(struct soft_responder *self, uint64_t sequence)
+{
+	bool again = self->refused == SOFT_SYNDROME_SEQUENCE && sequence < self->newest;
+
+	if (!self->refused || again)
+		refuse(self, SOFT_SYNDROME_SEQUENCE);
+	self->newest = sequence;
+	self->pressed = true;
+}
+
 /* soft_responder_request - one request packet came from the peer. */
 void soft_responder_request(struct dp_lane *lane, const struct soft_packet *packet)
 {
@@ -203,8 +216,7 @@ void soft_responder_request(struct dp_lane *lane, const struct soft_packet *pack
 	if (qp->state != IBV_QPS_RTS)
 		return;
 	if (sequence > self->expected) {
-		if (!self->refused)
-			refuse(self, SOFT_SYNDROME_SEQUENCE);
+		take_ahead(self, sequence);
 		return;
 	}
 	if (sequence < self->expected) {
@@ -213,7 +225,7 @@ void soft_responder_request(struct dp_lane *lane, const struct soft_packet *pack
 	}
 	if (packet->opcode == SOFT_READ_REQUEST) {
 		if (self->message) {
-			reject(lane, SOFT_SYNDROME_INVALID);
+			soft_responder_reject(lane, SOFT_SYNDROME_INVALID);
 			return;
 		}
 		if (!begin_read(lane, packet, sequence))
@@ -226,8 +238,7 @@ void soft_responder_request(struct dp_lane *lane, const struct soft_packet *pack
 		self->expected++;
 		self->ack_due |= packet->ack_request;
 	}
-	self->refused = false;
-	self->nak = 0;
+	self->refused = self->nak = 0;
 }
 
 static uint8_t response_opcode(bool first, bool last)
@@ -251,7 +262,7 @@ static void send_response(struct dp_lane *lane)
 		.msn = self->msn,
 		.qpn = qp->peer_qpn,
 		.psn = (uint32_t)self->read_next & SOFT_PSN_MASK,
-		.payload = lane->memory + self->read_offset + offset,
+		.payload = self->read_from ? self->read_from + offset : NULL,
 		.length = left < nic->mtu ? left : nic->mtu,
 	};
 
@@ -275,6 +286,20 @@ static void send_ack(struct dp_lane *lane, uint8_t syndrome, uint64_t sequence)
 }
 
 /*
+ * Whether a NAK had better wait: behind the gap the socket is still full of what will be dropped,
+ * and what the peer sends again would find no room. It ends with what the peer has in flight.
+ */
+static bool is_swamped(struct dp_lane *lane)
+{
+	struct soft_responder *self = &soft_qp_of(lane)->responder;
+	bool swamped = self->nak == SOFT_SYNDROME_SEQUENCE && self->pressed &&
+		       soft_nic_of(lane)->backlog;
+
+	self->pressed = false;
+	return swamped;
+}
+
+/*
  * soft_responder_turn - READ data, then the one ACK or NAK for all that came since the last turn.
  *
  * In ERR only the NAK that led there goes out. Returns whether more could go at once.
@@ -289,6 +314,8 @@ bool soft_responder_turn(struct dp_lane *lane, uint32_t *budget)
 		--*budget;
 		send_response(lane);
 	}
+	if (is_swamped(lane))
+		return true;
 	if (self->nak)
 		send_ack(lane, self->nak, self->expected);
 	else if (self->ack_due)

@@ -26,7 +26,7 @@
 #define SEND_PACKETS (SOFT_TURN_PACKETS + 2) /* and an ACK, and a NAK */
 #define TRAIN_BYTES 65000u
 #define TRAIN_PACKETS 64u /* UDP_MAX_SEGMENTS */
-#define RECEIVE_BATCH 16
+#define RECEIVE_BATCH 8
 #define BUFFER_BYTES (4 << 20) /* wished for; the kernel gives what its limit allows */
 #define BUFFER_PARTS 3
 #define WINDOW_LEAST_BYTES (64 << 10)
@@ -68,12 +68,6 @@ struct soft_socket {
 	struct sending sending;
 	struct receiving receiving;
 };
-
-static bool has_faults(const struct dp_faults *faults)
-{
-	return faults->loss_ppm || faults->duplicate_ppm || faults->reorder_ppm ||
-	       faults->corrupt_ppm || faults->delay_us;
-}
 
 static int set_option(int fd, int level, int name, int value)
 {
@@ -139,7 +133,7 @@ int soft_socket_open(struct soft_nic *nic)
 	self->fd = socket(ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (self->fd < 0)
 		error = -errno;
-	if (!error && has_faults(&nic->options.faults))
+	if (!error && soft_has_faults(&nic->options.faults))
 		error = soft_faults_open(&nic->options.faults, &self->faults);
 	if (!error)
 		error = set_up(self, ipv4);
@@ -213,10 +207,10 @@ static void take_datagram(struct soft_nic *nic, uint32_t index, uint64_t now_ns)
 		nic->counters.malformed++;
 		return;
 	}
-	for (size_t at = 0; at < length; at += segment) {
+	for (size_t at = 0, id = 0; at < length; at += segment, id++) {
 		size_t left = length - at;
 
-		soft_nic_take(nic, &flow, self->buffers[index] + at,
+		soft_nic_take(nic, &flow, (uint16_t)id, self->buffers[index] + at,
 			      left < segment ? left : segment, now_ns);
 	}
 }
@@ -234,6 +228,7 @@ bool soft_socket_receive(struct soft_nic *nic, uint64_t now_ns)
 	count = recvmmsg(nic->socket->fd, self->messages, RECEIVE_BATCH, MSG_DONTWAIT, NULL);
 	for (int i = 0; i < count; i++)
 		take_datagram(nic, (uint32_t)i, now_ns);
+	nic->backlog = count == RECEIVE_BATCH;
 	return count > 0;
 }
 

@@ -2,10 +2,11 @@
  * transfer.c - the send queue of a lane: pieces of files or of its memory, pipelined.
  *
  * A *slot* is a work request in flight and, for files, the piece of the lane's memory that it
- * reads. One thread at a time pumps: it fills a free slot (without the lock, since a disk may be
- * slow), posts it, and goes on until none is free. A completion frees its slot and, where no one
- * pumps, sends for an I/O thread again. So order on the wire is order in the file, and the last
- * piece, which carries the immediate, is posted last.
+ * goes through. One thread at a time pumps: it fills a free slot (without the lock, since a disk
+ * may be slow), posts it, and goes on until none is free. A completion frees its slot and, where
+ * no one pumps, sends for an I/O thread again. So order on the wire is order in the file, and the
+ * last piece, which carries the immediate, is posted last. A fetch is the same the other way
+ * round: a slot is free again once what arrived in it was stored.
  */
 #include <assert.h>
 #include <errno.h>
@@ -14,26 +15,31 @@
 
 #include "core.h"
 
-static uint32_t slots_of(const struct dp_lane *lane)
+/* Bit set of the slots that hold nothing. */
+static uint32_t free_slots(const struct dp_transfer *transfer)
 {
-	switch (lane->transfer.kind) {
-	case DP_EVENT_SENT:
-		return lane->slot_count;
-	case DP_EVENT_READ:
-		return DP_SLOTS_MAX;
-	default:
-		return 1;
+	return ((UINT32_C(1) << transfer->slots) - 1) & ~(transfer->posted | transfer->arrived);
+}
+
+/* Whether files are at the other end of its slots, so that an I/O thread pumps it. */
+static bool has_files(const struct dp_transfer *transfer)
+{
+	return transfer->extents != NULL;
+}
+
+/* dp_transfers_reset - a lane that does nothing yet. */
+void dp_transfers_reset(struct dp_lane *lane)
+{
+	for (uint32_t i = 0; i < DP_MOVES_MAX; i++) {
+		lane->transfers[i] = (struct dp_transfer){
+			.lane = lane,
+			.first_slot = i * DP_MOVE_SLOTS,
+		};
 	}
 }
 
-/* Bit set of the slots that hold nothing. */
-static uint32_t free_slots(const struct dp_lane *lane)
-{
-	return ((UINT32_C(1) << slots_of(lane)) - 1) & ~lane->transfer.posted;
-}
-
-/* dp_transfer_fail - end @transfer with the first reason it was given. */
-void dp_transfer_fail(struct dp_transfer *transfer, int32_t status, uint32_t wc_status)
+/* End @transfer with the first reason it was given. */
+static void fail(struct dp_transfer *transfer, int32_t status, uint32_t wc_status)
 {
 	if (transfer->kind == DP_EVENT_NONE || transfer->status)
 		return;
@@ -41,27 +47,36 @@ void dp_transfer_fail(struct dp_transfer *transfer, int32_t status, uint32_t wc_
 	transfer->wc_status = wc_status;
 }
 
-/* Post the next @length bytes, which lie in @slot's place; 0 or -errno. */
-static int post_piece(struct dp_lane *lane, uint32_t slot, uint64_t offset, uint32_t length)
+/* dp_transfers_fail - end whatever the lane is doing. */
+void dp_transfers_fail(struct dp_lane *lane, int32_t status)
 {
-	struct dp_transfer *transfer = &lane->transfer;
+	for (uint32_t i = 0; i < DP_MOVES_MAX; i++)
+		fail(&lane->transfers[i], status, 0);
+}
+
+static enum dp_opcode opcode_of(const struct dp_transfer *transfer, bool last)
+{
+	if (transfer->kind == DP_EVENT_READ || transfer->fetch)
+		return DP_OP_READ;
+	return last && transfer->has_imm ? DP_OP_WRITE_IMM : DP_OP_WRITE;
+}
+
+/* Post the next @length bytes, which lie in @slot's place; 0 or -errno. */
+static int post_piece(struct dp_transfer *transfer, uint32_t slot, uint64_t offset, uint32_t length)
+{
+	struct dp_lane *lane = transfer->lane;
 	bool last = transfer->issued + length == transfer->total;
-	struct dp_segment segment = {
-		.wr_id = dp_wr_id(lane, slot),
-		.opcode = DP_OP_WRITE,
+	const struct dp_segment segment = {
+		.wr_id = dp_wr_id(lane, transfer->first_slot + slot),
+		.opcode = opcode_of(transfer, last),
 		.offset = offset,
 		.length = length,
 		.remote_addr = transfer->remote.addr + transfer->issued,
 		.rkey = transfer->remote.rkey,
+		.imm = transfer->imm,
 	};
 	int error;
 
-	if (transfer->kind == DP_EVENT_READ) {
-		segment.opcode = DP_OP_READ;
-	} else if (last && transfer->has_imm) {
-		segment.opcode = DP_OP_WRITE_IMM;
-		segment.imm = transfer->imm;
-	}
 	/* Counted first: the completion may be polled before post returns. */
 	atomic_fetch_add(&lane->fabric->in_flight, 1);
 	error = lane->fabric->ops->post(lane, &segment);
@@ -70,98 +85,161 @@ static int post_piece(struct dp_lane *lane, uint32_t slot, uint64_t offset, uint
 		return error;
 	}
 	transfer->posted |= UINT32_C(1) << slot;
+	transfer->slot_from[slot] = transfer->issued;
 	transfer->slot_lengths[slot] = length;
 	transfer->issued += length;
 	return 0;
 }
 
-/* Fill the slot from the files, where the transfer has any. Gives up the lock meanwhile. */
-static int fill_slot(struct dp_lane *lane, uint64_t offset, uint32_t length)
+/* Fill the slot from the files, where they are the source. Gives up the lock meanwhile. */
+static int fill_slot(struct dp_transfer *transfer, uint64_t offset, uint32_t length)
 {
+	struct dp_lane *lane = transfer->lane;
 	int error;
 
-	if (lane->transfer.kind != DP_EVENT_SENT)
+	if (!has_files(transfer) || transfer->fetch)
 		return 0;
 	pthread_mutex_unlock(&lane->lock);
-	error = dp_extents_read(&lane->transfer, lane->memory + offset, length);
+	error = dp_extents_read(transfer, lane->memory + offset, length);
 	pthread_mutex_lock(&lane->lock);
 	return error;
 }
 
-/*
- * dp_transfer_pump - post pieces until no slot is free, nothing is left, or the transfer failed.
- *
- * Lane's lock held on entry and on return. After an abort nothing is posted, although a pread
- * that had begun goes on: its bytes are never sent.
- */
-void dp_transfer_pump(struct dp_lane *lane)
+/* Send or ask for the next piece, through a free slot; 0 or -errno. */
+static int issue(struct dp_transfer *transfer)
 {
-	struct dp_transfer *transfer = &lane->transfer;
+	uint32_t slot = (uint32_t)__builtin_ctz(free_slots(transfer));
+	uint64_t left = transfer->total - transfer->issued;
+	uint32_t length = left < transfer->piece ? (uint32_t)left : transfer->piece;
+	uint64_t offset = has_files(transfer) ? transfer->slot_at[slot] : transfer->issued;
+	int error = fill_slot(transfer, offset, length);
 
+	if (!error && !transfer->status)
+		error = post_piece(transfer, slot, offset, length);
+	return error;
+}
+
+/* Store what has arrived in one slot. Gives up the lock meanwhile; 0 or pwrite's -errno. */
+static int store(struct dp_transfer *transfer)
+{
+	struct dp_lane *lane = transfer->lane;
+	uint32_t slot = (uint32_t)__builtin_ctz(transfer->arrived);
+	const uint8_t *from = lane->memory + transfer->slot_at[slot];
+	uint64_t at = transfer->extents->offset_bytes + transfer->slot_from[slot];
+	uint32_t length = transfer->slot_lengths[slot];
+	int error;
+
+	pthread_mutex_unlock(&lane->lock);
+	error = dp_memory_store(from, length, transfer->extents->fd, at);
+	pthread_mutex_lock(&lane->lock);
+	transfer->arrived &= ~(UINT32_C(1) << slot);
+	if (!error)
+		transfer->done += length;
+	return error;
+}
+
+/*
+ * dp_transfer_pump - issue pieces until no slot is free, nothing is left, or the transfer failed.
+ *
+ * Lane's lock held on entry and on return. The next piece is asked for before an arrived one is
+ * stored, so that the wire does not wait for the disk. After an abort nothing is posted, although
+ * a pread that had begun goes on: its bytes are never sent.
+ */
+void dp_transfer_pump(struct dp_transfer *transfer)
+{
 	assert(!transfer->pumping);
 	transfer->pumping = true;
-	while (!transfer->status && transfer->issued < transfer->total && free_slots(lane)) {
-		uint32_t slot = (uint32_t)__builtin_ctz(free_slots(lane));
-		uint64_t left = transfer->total - transfer->issued;
-		uint32_t length = left < transfer->piece ? (uint32_t)left : transfer->piece;
-		uint64_t offset = transfer->kind == DP_EVENT_SENT
-					  ? (uint64_t)slot * lane->slot_length
-					  : transfer->issued;
-		int error = fill_slot(lane, offset, length);
+	while (!transfer->status) {
+		int error = 0;
 
-		if (!error && !transfer->status)
-			error = post_piece(lane, slot, offset, length);
+		if (transfer->issued < transfer->total && free_slots(transfer))
+			error = issue(transfer);
+		else if (transfer->arrived)
+			error = store(transfer);
+		else
+			break;
 		if (error)
-			dp_transfer_fail(transfer, error, 0);
+			fail(transfer, error, 0);
 	}
 	transfer->pumping = false;
 }
 
-/* dp_transfer_complete - account for the completion of @slot, and go on where there is more. */
-void dp_transfer_complete(struct dp_lane *lane, uint32_t slot, uint32_t wc_status)
+/* The transfer that a WR's slot number belongs to. */
+static struct dp_transfer *transfer_of(struct dp_lane *lane, uint32_t slot)
 {
-	struct dp_transfer *transfer = &lane->transfer;
-	uint32_t bit = slot < DP_SLOTS_MAX ? UINT32_C(1) << slot : 0;
+	uint32_t index = lane->joined ? slot / DP_MOVE_SLOTS : 0;
 
-	if (!(transfer->posted & bit))
-		return; /* a device that repeats itself is not believed twice */
-	transfer->posted &= ~bit;
-	atomic_fetch_sub(&lane->fabric->in_flight, 1);
-	if (wc_status == IBV_WC_SUCCESS)
-		transfer->acked += transfer->slot_lengths[slot];
-	else
-		dp_transfer_fail(transfer, -EREMOTEIO, wc_status);
-	if (transfer->status || transfer->issued == transfer->total || transfer->pumping)
-		return;
-	if (transfer->kind == DP_EVENT_SENT)
-		dp_io_queue(&lane->fabric->io, lane);
-	else
-		dp_transfer_pump(lane);
+	return index < DP_MOVES_MAX ? &lane->transfers[index] : NULL;
 }
 
-/* dp_transfer_forget - the QP is destroyed: what was in flight will never complete. */
-void dp_transfer_forget(struct dp_lane *lane)
+/* Account for the completion of the slots in @bit, and go on where there is more. */
+static void complete(struct dp_transfer *transfer, uint32_t slot, uint32_t wc_status)
 {
-	struct dp_transfer *transfer = &lane->transfer;
-	uint32_t posted = (uint32_t)__builtin_popcount(transfer->posted);
+	uint32_t bit = UINT32_C(1) << slot;
 
-	transfer->posted = 0;
-	atomic_fetch_sub(&lane->fabric->in_flight, posted);
-	dp_transfer_fail(transfer, -ECANCELED, 0);
+	transfer->posted &= ~bit;
+	atomic_fetch_sub(&transfer->lane->fabric->in_flight, 1);
+	if (wc_status != IBV_WC_SUCCESS)
+		fail(transfer, -EREMOTEIO, wc_status);
+	else if (transfer->fetch)
+		transfer->arrived |= bit;
+	else
+		transfer->done += transfer->slot_lengths[slot];
+	if (transfer->status || transfer->pumping ||
+	    (transfer->issued == transfer->total && !transfer->arrived))
+		return;
+	if (has_files(transfer))
+		dp_io_queue(&transfer->lane->fabric->io, transfer);
+	else
+		dp_transfer_pump(transfer);
+}
+
+/* dp_transfers_complete - a WR of @lane is over; @slot is its wr_id's. */
+void dp_transfers_complete(struct dp_lane *lane, uint32_t slot, uint32_t wc_status)
+{
+	struct dp_transfer *transfer = transfer_of(lane, slot);
+
+	if (!transfer)
+		return;
+	slot -= transfer->first_slot;
+	/* A device that repeats itself is not believed twice. */
+	if (slot < DP_SLOTS_MAX && transfer->posted & UINT32_C(1) << slot)
+		complete(transfer, slot, wc_status);
+}
+
+/* dp_transfers_forget - the QP is destroyed: what was in flight will never complete. */
+void dp_transfers_forget(struct dp_lane *lane)
+{
+	for (uint32_t i = 0; i < DP_MOVES_MAX; i++) {
+		struct dp_transfer *transfer = &lane->transfers[i];
+		uint32_t posted = (uint32_t)__builtin_popcount(transfer->posted);
+
+		transfer->posted = 0;
+		atomic_fetch_sub(&lane->fabric->in_flight, posted);
+		fail(transfer, -ECANCELED, 0);
+	}
+}
+
+/* dp_transfers_threaded - whether an I/O thread is in one of them, or about to be. */
+bool dp_transfers_threaded(const struct dp_lane *lane)
+{
+	for (uint32_t i = 0; i < DP_MOVES_MAX; i++) {
+		if (lane->transfers[i].pumping || lane->transfers[i].queued)
+			return true;
+	}
+	return false;
 }
 
 /*
- * dp_transfer_settle - emit the transfer's event once nothing of it is in flight or in a thread.
- *
- * Returns whether the send side is idle.
+ * Emit the transfer's event once nothing of it is in flight or in a thread; whether it is idle.
  */
-bool dp_transfer_settle(struct dp_lane *lane)
+static bool settle(struct dp_transfer *transfer)
 {
-	struct dp_transfer *transfer = &lane->transfer;
+	struct dp_lane *lane = transfer->lane;
 	struct dp_event event = {
-		.tag = lane->tag,
+		.tag = transfer->tag,
 		.kind = transfer->kind,
-		.bytes = transfer->acked,
+		.bytes = transfer->done,
 		.status = transfer->status,
 		.wc_status = transfer->wc_status,
 	};
@@ -170,7 +248,7 @@ bool dp_transfer_settle(struct dp_lane *lane)
 		return false;
 	if (transfer->kind == DP_EVENT_NONE)
 		return true;
-	if (!transfer->status && transfer->acked < transfer->total)
+	if (!transfer->status && transfer->done < transfer->total)
 		return false;
 	if (transfer->status)
 		event.qp_state = lane->fabric->ops->lane_state(lane);
@@ -179,90 +257,173 @@ bool dp_transfer_settle(struct dp_lane *lane)
 	return true;
 }
 
-/* Whether a transfer of @total bytes may begin; 0 or -errno. */
-static int check_begin(const struct dp_lane *lane, uint64_t total, const struct dp_remote *remote)
+/* dp_transfers_settle - emit what has just ended; whether the send side is idle. */
+bool dp_transfers_settle(struct dp_lane *lane)
+{
+	bool idle = true;
+
+	for (uint32_t i = 0; i < DP_MOVES_MAX; i++)
+		idle = settle(&lane->transfers[i]) && idle;
+	return idle;
+}
+
+/* The place of a transfer that nothing occupies, or NULL. A private lane has one. */
+static struct dp_transfer *find_idle(struct dp_lane *lane)
+{
+	uint32_t count = lane->joined ? DP_MOVES_MAX : 1;
+
+	for (uint32_t i = 0; i < count; i++) {
+		if (lane->transfers[i].kind == DP_EVENT_NONE)
+			return &lane->transfers[i];
+	}
+	return NULL;
+}
+
+/*
+ * Whether a transfer of @total bytes may begin, and where; 0 or -errno.
+ */
+static int find_place(struct dp_lane *lane, uint64_t total, const struct dp_remote *remote,
+		      struct dp_transfer **out)
 {
 	if (lane->state == DP_LANE_ABORTED || lane->state == DP_LANE_DRAINED)
 		return -EPIPE;
 	if (lane->state != DP_LANE_READY)
 		return -ENOTCONN;
-	if (lane->transfer.kind != DP_EVENT_NONE)
+	*out = find_idle(lane);
+	if (!*out)
 		return -EBUSY;
 	if (total == 0)
 		return -EINVAL;
 	return total > remote->length_bytes ? -EMSGSIZE : 0;
 }
 
-int dp_lane_send(struct dp_lane *lane, const struct dp_extent *extents, uint32_t count,
-		 const struct dp_remote *to, uint32_t immediate, uint32_t imm)
+/* Begin what @wanted says in a free place; 0 or -errno. */
+static int begin(struct dp_lane *lane, struct dp_transfer *wanted)
 {
-	uint64_t total = 0;
-	int error = 0;
+	struct dp_transfer *transfer;
+	int error;
 
-	for (uint32_t i = 0; i < count; i++) {
-		if (extents[i].length_bytes == 0 ||
-		    __builtin_add_overflow(total, extents[i].length_bytes, &total))
-			return -EINVAL;
-	}
 	pthread_mutex_lock(&lane->lock);
-	error = check_begin(lane, total, to);
+	error = find_place(lane, wanted->total, &wanted->remote, &transfer);
 	if (!error) {
-		lane->transfer = (struct dp_transfer){
-			.kind = DP_EVENT_SENT,
-			.has_imm = immediate == DP_IMM_PRESENT,
-			.imm = imm,
-			.extents = extents,
-			.remote = *to,
-			.total = total,
-			.piece = lane->slot_length,
-		};
-		dp_io_queue(&lane->fabric->io, lane);
+		wanted->lane = lane;
+		wanted->first_slot = transfer->first_slot;
+		*transfer = *wanted;
+		if (has_files(transfer)) {
+			dp_io_queue(&lane->fabric->io, transfer);
+		} else {
+			dp_transfer_pump(transfer);
+			dp_lane_settle(lane);
+		}
 	}
 	pthread_mutex_unlock(&lane->lock);
 	return error;
 }
 
-/* Begin a transfer between the lane's memory and the peer's, without files. */
-static int begin_direct(struct dp_lane *lane, const struct dp_transfer *transfer)
+/* The bytes of all extents; 0 where there are none or they are out of range. */
+static uint64_t sum(const struct dp_extent *extents, uint32_t count)
 {
-	int error = 0;
+	uint64_t total = 0;
 
-	if (transfer->total > lane->length)
-		return -EMSGSIZE;
-	pthread_mutex_lock(&lane->lock);
-	error = check_begin(lane, transfer->total, &transfer->remote);
-	if (!error) {
-		lane->transfer = *transfer;
-		dp_transfer_pump(lane);
-		dp_lane_settle(lane);
+	for (uint32_t i = 0; i < count; i++) {
+		if (extents[i].length_bytes == 0 ||
+		    __builtin_add_overflow(total, extents[i].length_bytes, &total))
+			return 0;
 	}
-	pthread_mutex_unlock(&lane->lock);
-	return error;
+	return total;
+}
+
+int dp_lane_send(struct dp_lane *lane, const struct dp_extent *extents, uint32_t count,
+		 const struct dp_remote *to, uint32_t immediate, uint32_t imm)
+{
+	struct dp_transfer transfer = {
+		.kind = DP_EVENT_SENT,
+		.tag = lane->tag,
+		.has_imm = immediate == DP_IMM_PRESENT,
+		.imm = imm,
+		.extents = extents,
+		.remote = *to,
+		.total = sum(extents, count),
+		.piece = lane->slot_length,
+		.slots = lane->slot_count,
+	};
+
+	if (lane->joined || transfer.total == 0)
+		return -EINVAL;
+	for (uint32_t i = 0; i < lane->slot_count; i++)
+		transfer.slot_at[i] = (uint64_t)i * lane->slot_length;
+	return begin(lane, &transfer);
+}
+
+/* Whether every slot of @move lies in the lane's staging. */
+static bool check_slots(const struct dp_lane *lane, const struct dp_move *move)
+{
+	if (!lane->joined || !lane->staging || move->slot_count == 0 ||
+	    move->slot_count > DP_MOVE_SLOTS || move->slot_bytes == 0 ||
+	    move->slot_bytes > lane->length)
+		return false;
+	for (uint32_t i = 0; i < move->slot_count; i++) {
+		if (move->slots[i] > lane->length - move->slot_bytes)
+			return false;
+	}
+	return true;
+}
+
+int dp_lane_move(struct dp_lane *lane, const struct dp_move *move)
+{
+	uint32_t longest = lane->fabric->options.segment_bytes;
+	struct dp_transfer transfer = {
+		.kind = DP_EVENT_MOVED,
+		.tag = move->tag,
+		.fetch = move->direction == DP_MOVE_FETCH,
+		.has_imm = move->immediate == DP_IMM_PRESENT,
+		.imm = move->imm,
+		.extents = move->extents,
+		.remote = move->remote,
+		.total = sum(move->extents, move->extent_count),
+		.piece = move->slot_bytes < longest ? move->slot_bytes : longest,
+		.slots = move->slot_count,
+	};
+
+	if (!check_slots(lane, move) || transfer.total == 0 ||
+	    (transfer.fetch && move->extent_count != 1))
+		return -EINVAL;
+	for (uint32_t i = 0; i < move->slot_count; i++)
+		transfer.slot_at[i] = move->slots[i];
+	return begin(lane, &transfer);
 }
 
 int dp_lane_write(struct dp_lane *lane, uint64_t length_bytes, const struct dp_remote *to,
 		  uint32_t imm)
 {
-	const struct dp_transfer transfer = {
+	struct dp_transfer transfer = {
 		.kind = DP_EVENT_WRITTEN,
+		.tag = lane->tag,
 		.has_imm = true,
 		.imm = imm,
 		.remote = *to,
 		.total = length_bytes,
 		.piece = (uint32_t)length_bytes,
+		.slots = 1,
 	};
 
-	return length_bytes >= DP_MESSAGE_MAX ? -EMSGSIZE : begin_direct(lane, &transfer);
+	if (lane->joined || length_bytes > lane->length || length_bytes >= DP_MESSAGE_MAX)
+		return -EMSGSIZE;
+	return begin(lane, &transfer);
 }
 
 int dp_lane_read(struct dp_lane *lane, uint64_t length_bytes, const struct dp_remote *from)
 {
-	const struct dp_transfer transfer = {
+	struct dp_transfer transfer = {
 		.kind = DP_EVENT_READ,
+		.tag = lane->tag,
 		.remote = *from,
 		.total = length_bytes,
 		.piece = lane->fabric->options.segment_bytes,
+		.slots = DP_SLOTS_MAX,
 	};
 
-	return begin_direct(lane, &transfer);
+	if (lane->joined || length_bytes > lane->length)
+		return -EMSGSIZE;
+	return begin(lane, &transfer);
 }

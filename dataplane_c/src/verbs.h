@@ -54,9 +54,9 @@ struct dp_verbs_fabric {
 	uint8_t gid_index;
 };
 
-static inline struct dp_verbs_fabric *dp_verbs_of(const struct dp_lane *lane)
+static inline struct dp_verbs_fabric *dp_verbs_of(const struct dp_fabric *fabric)
 {
-	return lane->fabric->impl;
+	return fabric->impl;
 }
 
 /* The errno of a verb that returns one (some return -1 and set errno). */
@@ -91,6 +91,14 @@ int dp_gid_list_with(const struct dp_verbs *verbs, const char *device, uint32_t 
 /* verbs_fabric.c */
 int dp_verbs_fabric_open(const struct dp_verbs *verbs, const struct dp_fabric_options *options,
 			 struct dp_fabric **out);
+
+/* mr.c */
+int dp_pd_open(struct dp_domain *domain);
+void dp_pd_close(struct dp_domain *domain);
+int dp_mr_open(struct dp_region *region);
+void dp_mr_revoke(struct dp_lane *lane, const struct dp_region *region);
+void dp_mr_close(struct dp_region *region);
+int dp_access_flags(uint32_t access);
 
 /* qp.c */
 int dp_qp_open(struct dp_lane *lane);

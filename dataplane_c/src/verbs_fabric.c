@@ -9,7 +9,7 @@
 #include "verbs.h"
 
 #define POLL_MAX 32
-#define CQES_PER_LANE (DP_SLOTS_MAX + 1)
+#define CQES_PER_LANE (DP_WRS_MAX + 1)
 
 static struct dp_verbs_fabric *self_of(const struct dp_fabric *fabric)
 {
@@ -105,7 +105,18 @@ static void fabric_close(struct dp_fabric *fabric)
 	self_close(self_of(fabric));
 }
 
+static const char *carrier_of(struct dp_lane *lane)
+{
+	(void)lane;
+	return "verbs";
+}
+
 static const struct dp_fabric_ops OPS = {
+	.domain_open = dp_pd_open,
+	.domain_close = dp_pd_close,
+	.region_open = dp_mr_open,
+	.region_revoke = dp_mr_revoke,
+	.region_close = dp_mr_close,
 	.lane_open = dp_qp_open,
 	.lane_close = dp_qp_close,
 	.lane_prepare = dp_qp_prepare,
@@ -114,6 +125,7 @@ static const struct dp_fabric_ops OPS = {
 	.lane_reset = dp_qp_reset,
 	.lane_replace = dp_qp_replace,
 	.lane_state = dp_qp_state,
+	.lane_carrier = carrier_of,
 	.post = dp_qp_post,
 	.post_receive = dp_qp_post_receive,
 	.poll = fabric_poll,

@@ -37,7 +37,8 @@ _QUERY_PARTS = (
 )
 _SIGV2_PARAMETER = "AWSAccessKeyId"
 
-_Fault = Callable[[str], ClientError]
+Fault = Callable[[str], ClientError]
+"""Makes the error of a part that is malformed, from the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +96,9 @@ def parse_claim(head: RequestHead) -> Claim | None:
 
 def _parse_header_claim(head: RequestHead, authorization: str) -> Claim:
     parts = _authorization_parts(authorization)
-    signature = _checked_signature(parts["Signature"], _header_fault)
+    signature = checked_signature(parts["Signature"], _header_fault)
     timestamp, time_s = _header_time(head)
-    access_key, scope = _parse_credential(parts["Credential"], _header_fault)
+    access_key, scope = parse_credential(parts["Credential"], _header_fault)
     if scope.date != timestamp[:8]:
         raise _header_fault("the credential's date is not that of x-amz-date")
     return Claim(
@@ -119,12 +120,12 @@ def _parse_query_claim(query: Mapping[str, str]) -> Claim:
         )
     if query["X-Amz-Algorithm"] != ALGORITHM:
         raise _query_fault(f"X-Amz-Algorithm only supports {ALGORITHM}")
-    signature = _checked_signature(query[SIGNATURE_PARAMETER], _query_fault)
+    signature = checked_signature(query[SIGNATURE_PARAMETER], _query_fault)
     timestamp = query["X-Amz-Date"]
-    time_s = _parse_timestamp(timestamp)
+    time_s = parse_timestamp(timestamp)
     if time_s is None:
         raise _query_fault("X-Amz-Date must be in the ISO8601 form yyyyMMdd'T'HHmmss'Z'")
-    access_key, scope = _parse_credential(query["X-Amz-Credential"], _query_fault)
+    access_key, scope = parse_credential(query["X-Amz-Credential"], _query_fault)
     if scope.date != timestamp[:8]:
         raise _query_fault("the credential's date is not that of X-Amz-Date")
     return Claim(
@@ -172,7 +173,8 @@ def _authorization_parts(authorization: str) -> Mapping[str, str]:
     return parts
 
 
-def _checked_signature(text: str, fault: _Fault) -> str:
+def checked_signature(text: str, fault: Fault) -> str:
+    """A signature that looks like one."""
     if not _SIGNATURE.fullmatch(text):
         raise fault("the signature must be 64 lower-case hex digits")
     return text
@@ -180,7 +182,8 @@ def _checked_signature(text: str, fault: _Fault) -> str:
 
 # A client says the same of itself in every request of a day, so the parts are read once.
 @lru_cache(MAX_CACHED_PARTS)
-def _parse_credential(text: str, fault: _Fault) -> tuple[str, Scope]:
+def parse_credential(text: str, fault: Fault) -> tuple[str, Scope]:
+    """The access key and the scope of ``<access key>/<YYYYMMDD>/<region>/s3/aws4_request``."""
     # From the right: an access key may hold a slash.
     pieces = text.rsplit("/", 4)
     if len(pieces) != 5 or not pieces[0]:
@@ -192,7 +195,7 @@ def _parse_credential(text: str, fault: _Fault) -> tuple[str, Scope]:
 
 
 @lru_cache(MAX_CACHED_PARTS)
-def _parse_signed_headers(text: str, fault: _Fault) -> tuple[str, ...]:
+def _parse_signed_headers(text: str, fault: Fault) -> tuple[str, ...]:
     if not _SIGNED_HEADERS.fullmatch(text):
         raise fault("SignedHeaders must be lower-case header names, separated by semicolons")
     names = tuple(text.split(";"))
@@ -209,7 +212,7 @@ def _header_time(head: RequestHead) -> tuple[str, int]:
         http_date_s = parse_http_date(value)
         if http_date_s is not None:
             return _format_timestamp(http_date_s), http_date_s
-    time_s = _parse_timestamp(value)
+    time_s = parse_timestamp(value)
     if time_s is None:
         raise ClientError(
             S3Code.ACCESS_DENIED, "AWS authentication requires a valid Date or x-amz-date header"
@@ -218,7 +221,8 @@ def _header_time(head: RequestHead) -> tuple[str, int]:
 
 
 @lru_cache(MAX_CACHED_PARTS)
-def _parse_timestamp(text: str) -> int | None:
+def parse_timestamp(text: str) -> int | None:
+    """``YYYYMMDDTHHMMSSZ`` as POSIX seconds, or None."""
     match = _TIMESTAMP.fullmatch(text)
     if match is None:
         return None

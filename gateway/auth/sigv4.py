@@ -16,15 +16,14 @@ from datetime import UTC, datetime
 from gateway.auth.canonical import canonical_request
 from gateway.auth.chunks import EMPTY_SHA256, ChunkChain, SigningMaterial
 from gateway.auth.claim import ALGORITHM, SIGNATURE_PARAMETER, Claim, parse_claim
-from gateway.auth.credentials import CredentialStore, sign
+from gateway.auth.credentials import CredentialStore, Scope, sign
 from gateway.auth.payload import Payload, PayloadMode, parse_payload
-from gateway.auth.principal import Principal
+from gateway.auth.principal import ANONYMOUS, Principal
 from gateway.errors import ClientError, S3Code
 from gateway.wire.request import RequestHead
 
 SERVICE = "s3"
 MAX_SKEW_S = 900
-ANONYMOUS = Principal(None)
 RDMA_PREFIX = "x-amz-rdma-"
 
 _CONTENT_SHA256 = "x-amz-content-sha256"
@@ -87,7 +86,12 @@ def verify(
     if claim is None:
         text = head.get(_CONTENT_SHA256) or PayloadMode.UNSIGNED.value
         return Verified(ANONYMOUS, parse_payload(text))
-    _check_scope(claim, region, service)
+    code = (
+        S3Code.AUTHORIZATION_QUERY_PARAMETERS_ERROR
+        if claim.presigned
+        else S3Code.AUTHORIZATION_HEADER_MALFORMED
+    )
+    check_scope(claim.scope, region, service, code)
     _check_time(claim, now_s)
     key = credentials.signing_key(claim.access_key, claim.scope)
     if key is None:
@@ -99,7 +103,7 @@ def verify(
     payload = _payload(claim)
     _check_signature(head, claim, key)
     return Verified(
-        principal=Principal(claim.access_key),
+        principal=credentials.principal(claim.access_key),
         payload=payload,
         signed_headers=signed_headers,
         presigned=claim.presigned,
@@ -128,23 +132,19 @@ def string_to_sign(claim: Claim, canonical: bytes) -> str:
     )
 
 
-def _check_scope(claim: Claim, region: str, service: str) -> None:
-    code = (
-        S3Code.AUTHORIZATION_QUERY_PARAMETERS_ERROR
-        if claim.presigned
-        else S3Code.AUTHORIZATION_HEADER_MALFORMED
-    )
-    if claim.scope.region != region:
+def check_scope(scope: Scope, region: str, service: str, code: S3Code) -> None:
+    """Insist on this gateway's region and service. Raises a ClientError of that code."""
+    if scope.region != region:
         raise ClientError(
             code,
-            f"The authorization is malformed; the region {claim.scope.region!r} is wrong; "
+            f"The authorization is malformed; the region {scope.region!r} is wrong; "
             f"expecting {region!r}",
             details={"Region": region},
         )
-    if claim.scope.service != service:
+    if scope.service != service:
         raise ClientError(
             code,
-            f"The authorization is malformed; incorrect service {claim.scope.service!r}. "
+            f"The authorization is malformed; incorrect service {scope.service!r}. "
             f"This endpoint belongs to {service!r}.",
         )
 

@@ -9,8 +9,9 @@ from ipaddress import IPv6Address
 
 from gateway.cli.host import HostFacts
 from gateway.config import MIB, RdmaConfig
-from gateway.dataplane.devices import DeviceInfo, Gid, GidType
-from gateway.dataplane.port import LinkLayer
+from gateway.dataplane import soft
+from gateway.dataplane.devices import DeviceInfo, Gid, GidType, choose_port
+from gateway.dataplane.port import FabricUnavailable, LinkLayer
 
 _GID_NAMES = {GidType.IB: "IB", GidType.ROCE_V1: "RoCE v1", GidType.ROCE_V2: "RoCE v2"}
 
@@ -30,7 +31,7 @@ class Finding:
     Attributes:
         subject: one or two words.
         detail: what is so.
-        remedy: what to do, a command where there is one; "" where all is well.
+        remedy: what to do, a command where there is one; "" where there is nothing to do.
     """
 
     level: Level
@@ -39,45 +40,89 @@ class Finding:
     remedy: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The fabric that `serve` opens on this host.
+
+    Attributes:
+        fabric: "verbs" (a device), "soft", or "" where there is none.
+        because: why this one, or why none.
+    """
+
+    fabric: str
+    because: str
+
+
+def choose(facts: HostFacts, config: RdmaConfig) -> Choice:
+    """What `open_fabric` will do, said before it does it."""
+    if config.fabric == "off":
+        return Choice("", "rdma.fabric is off")
+    no_device, no_soft = _device_problem(facts, config), facts.soft_problem
+    if config.fabric == soft.NAME:
+        return Choice("", no_soft.reason) if no_soft else Choice(soft.NAME, "rdma.fabric asks")
+    if no_device is None:
+        return Choice("verbs", "there is a device that can be used")
+    if not soft.may_stand_in(config):
+        return Choice("", no_device.reason)
+    if no_soft is None:
+        return Choice(soft.NAME, no_device.reason)
+    return Choice("", f"{no_device.reason}, and {no_soft.reason}")
+
+
 def diagnose(facts: HostFacts, config: RdmaConfig) -> tuple[Finding, ...]:
     """Everything that was looked at, from the kernel outwards.
 
     Args:
         facts: of this host.
-        config: what the gateway would need: its staging must be pinned.
+        config: what the gateway would need: a device must pin its staging.
     """
+    choice = choose(facts, config)
+    lack = Level.NOTE if choice.fabric else Level.BAD  # grave where it leaves no fabric at all
+    pages = () if choice.fabric == soft.NAME else (_huge_pages(facts, config),)
     return (
         *_kernel(facts),
-        *_nodes(facts),
-        *_library(facts),
-        *(finding for info in facts.devices for finding in _port(info, facts)),
-        _soft(facts),
-        _memlock(facts, config),
-        _huge_pages(facts, config),
+        *_nodes(facts, lack),
+        *_library(facts, lack),
+        *(finding for info in facts.devices for finding in _port(info, facts, lack)),
+        _soft(facts, config, lack),
+        _memlock(facts, config, lack),
+        *pages,
     )
 
 
-def usable(facts: HostFacts) -> tuple[DeviceInfo, ...]:
-    """The ports that can carry objects."""
-    return tuple(info for info in facts.devices if not info.problem)
-
-
-def verdict(facts: HostFacts, findings: tuple[Finding, ...]) -> tuple[bool, str]:
-    """Whether this host can, and the one line that says so."""
-    ports = usable(facts)
+def verdict(config: RdmaConfig, choice: Choice, findings: tuple[Finding, ...]) -> tuple[bool, str]:
+    """Whether this host can, and the one line that says by which fabric and why."""
     bad = [finding for finding in findings if finding.level is Level.BAD]
-    if ports and not bad:
-        names = ", ".join(f"{info.device} port {info.port}" for info in ports)
-        return True, f"Objects can move by RDMA: {names}."
-    if not bad and not facts.soft_problem:
-        return True, "Objects can move by the soft fabric, which needs no RDMA device."
-    first = bad[0].detail if bad else "there is no RDMA device"
-    return False, f"Objects can't move by RDMA: {first}. Plain HTTP works."
+    if bad or not choice.fabric:
+        reason = choice.because if not choice.fabric else bad[0].detail
+        return False, f"Objects can't move by RDMA: {reason}. Plain HTTP works."
+    name = "the soft fabric" if choice.fabric == soft.NAME else "an RDMA device"
+    return True, (
+        f"Objects can move by RDMA: rdma.fabric = {config.fabric} takes {name}, because "
+        f"{choice.because}."
+    )
 
 
-def _device_level(facts: HostFacts) -> Level:
-    """How a lack weighs that only a device minds: where there is none, the soft fabric goes on."""
-    return Level.BAD if usable(facts) or facts.soft_problem else Level.NOTE
+def _device_problem(facts: HostFacts, config: RdmaConfig) -> FabricUnavailable | None:
+    """Why no device will do; None where one will."""
+    if facts.unavailable is not None:
+        return facts.unavailable
+    try:
+        choose_port(facts.devices, config.device, config.port, config.gid_index)
+    except FabricUnavailable as problem:
+        return problem
+    return _pinning_problem(facts, config)
+
+
+def _pinning_problem(facts: HostFacts, config: RdmaConfig) -> FabricUnavailable | None:
+    if facts.memlock_bytes is None or facts.memlock_bytes >= config.staging_bytes:
+        return None
+    return FabricUnavailable(
+        f"{facts.memlock_bytes // MIB} MiB may be pinned, and a device needs the gateway's "
+        f"staging of {-(-config.staging_bytes // MIB)} MiB pinned",
+        "ulimit -l unlimited (systemd: LimitMEMLOCK=infinity; containers: --ulimit memlock=-1), or "
+        "fewer and shorter rdma.lanes",
+    )
 
 
 def _kernel(facts: HostFacts) -> Iterator[Finding]:
@@ -94,11 +139,11 @@ def _kernel(facts: HostFacts) -> Iterator[Finding]:
         )
 
 
-def _nodes(facts: HostFacts) -> Iterator[Finding]:
+def _nodes(facts: HostFacts, lack: Level) -> Iterator[Finding]:
     closed = [node for node, allowed in facts.verbs_nodes.items() if not allowed]
     if closed:
         yield Finding(
-            _device_level(facts),
+            lack,
             "device files",
             f"this user may not open {', '.join(closed)}",
             "join the group that owns them (rdma), or give the service access to /dev/infiniband",
@@ -107,14 +152,14 @@ def _nodes(facts: HostFacts) -> Iterator[Finding]:
         yield Finding(Level.GOOD, "device files", ", ".join(facts.verbs_nodes))
     elif facts.container:
         yield Finding(
-            _device_level(facts),
+            lack,
             "device files",
             f"this {facts.container} container sees no /dev/infiniband",
             _container_remedy(facts.container),
         )
     else:
         yield Finding(
-            _device_level(facts),
+            lack,
             "device files",
             "there is no /dev/infiniband/uverbs*",
             "modprobe ib_uverbs, and the NIC's RDMA driver",
@@ -130,14 +175,12 @@ def _container_remedy(runtime: str) -> str:
     )
 
 
-def _library(facts: HostFacts) -> Iterator[Finding]:
+def _library(facts: HostFacts, lack: Level) -> Iterator[Finding]:
     if facts.unavailable is not None:
-        yield Finding(
-            _device_level(facts), "libibverbs", facts.unavailable.reason, facts.unavailable.remedy
-        )
+        yield Finding(lack, "libibverbs", facts.unavailable.reason, facts.unavailable.remedy)
     elif not facts.devices:
         yield Finding(
-            _device_level(facts),
+            lack,
             "libibverbs",
             "it shows no RDMA device",
             "install the providers (Debian: ibverbs-providers), and see `rdma link`",
@@ -146,19 +189,25 @@ def _library(facts: HostFacts) -> Iterator[Finding]:
         yield Finding(Level.GOOD, "libibverbs", f"{len(facts.devices)} port(s)")
 
 
-def _soft(facts: HostFacts) -> Finding:
-    """What `rdma.fabric = auto` takes where no device can be used."""
-    if facts.soft_problem:
-        return Finding(Level.NOTE, "soft fabric", facts.soft_problem)
-    used = "rdma.fabric = soft chooses it" if usable(facts) else "rdma.fabric = auto takes it"
-    return Finding(Level.GOOD, "soft fabric", f"RoCE v2 over UDP port 4791; {used}")
+def _soft(facts: HostFacts, config: RdmaConfig, lack: Level) -> Finding:
+    if facts.soft_problem is not None:
+        return Finding(lack, "soft fabric", facts.soft_problem.reason, facts.soft_problem.remedy)
+    detail = f"RoCE v2 over UDP port {soft.PORT}"
+    if config.soft_address:
+        return Finding(Level.GOOD, "soft fabric", f"{detail} of {config.soft_address}")
+    return Finding(
+        Level.GOOD,
+        "soft fabric",
+        f"{detail}, for peers on this host",
+        "for peers elsewhere set rdma.soft_address to an address of this host that they reach",
+    )
 
 
-def _port(info: DeviceInfo, facts: HostFacts) -> Iterator[Finding]:
+def _port(info: DeviceInfo, facts: HostFacts, lack: Level) -> Iterator[Finding]:
     """A port; one that can't be used is bad only where no other can."""
     subject = f"{info.device} port {info.port}" if info.port else info.device
     if not info.port:
-        yield Finding(_unusable_level(facts), subject, f"{subject}: {info.problem}", "see dmesg")
+        yield Finding(lack, subject, f"{subject}: {info.problem}", "see dmesg")
         return
     rate = facts.rates.get((info.device, info.port))
     lid = f", LID {info.lid}" if info.link_layer is LinkLayer.INFINIBAND else ""
@@ -168,7 +217,7 @@ def _port(info: DeviceInfo, facts: HostFacts) -> Iterator[Finding]:
         f"{f', firmware {info.firmware}' if info.firmware else ''}"
     )
     if info.problem:
-        yield Finding(_unusable_level(facts), subject, f"{subject}: {detail}", info.problem)
+        yield Finding(lack, subject, f"{subject}: {detail}", info.problem)
     elif info.mtu_bytes < info.mtu_max_bytes:
         remedy = "raise the interface's MTU (ip link set INTERFACE mtu 4200) on every hop"
         yield Finding(Level.NOTE, subject, detail, remedy)
@@ -178,10 +227,6 @@ def _port(info: DeviceInfo, facts: HostFacts) -> Iterator[Finding]:
         yield Finding(Level.GOOD, subject, f"GID {gid.index}: {_gid(gid)}")
 
 
-def _unusable_level(facts: HostFacts) -> Level:
-    return Level.NOTE if usable(facts) else _device_level(facts)
-
-
 def _gid(gid: Gid) -> str:
     address = IPv6Address(gid.raw)
     shown = address.ipv4_mapped or address
@@ -189,20 +234,17 @@ def _gid(gid: Gid) -> str:
     return f"{shown} ({_GID_NAMES[gid.type]}{link_local})"
 
 
-def _memlock(facts: HostFacts, config: RdmaConfig) -> Finding:
-    needed_mib = -(-config.staging_bytes // MIB)
+def _memlock(facts: HostFacts, config: RdmaConfig, lack: Level) -> Finding:
+    problem = _pinning_problem(facts, config)
+    if problem is not None:
+        note = "; the soft fabric pins none" if lack is Level.NOTE else ""
+        return Finding(lack, "memlock", problem.reason + note, problem.remedy)
     if facts.memlock_bytes is None:
         return Finding(Level.GOOD, "memlock", "memory may be pinned without limit")
-    limit_mib = facts.memlock_bytes // MIB
-    detail = f"{limit_mib} MiB may be pinned; the gateway's staging needs {needed_mib} MiB"
-    if facts.memlock_bytes >= config.staging_bytes:
-        return Finding(Level.GOOD, "memlock", detail)
     return Finding(
-        _device_level(facts),
+        Level.GOOD,
         "memlock",
-        detail,
-        "ulimit -l unlimited (systemd: LimitMEMLOCK=infinity; containers: --ulimit memlock=-1), or "
-        "fewer and shorter rdma.lanes",
+        f"{facts.memlock_bytes // MIB} MiB may be pinned, enough for the gateway's staging",
     )
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gateway.cli import options
+from gateway.config.load import ConfigError, load
 
 if TYPE_CHECKING:
     from gateway.cli.diagnosis import Finding
@@ -25,28 +28,33 @@ def add_parser(subparsers: options.Subparsers) -> None:
     """Name the command and its flags."""
     parser = subparsers.add_parser("doctor", help="say whether RDMA works here, and what to do")
     options.add_connection_options(parser, endpoint_url=None)
+    parser.add_argument("--config", type=Path, metavar="FILE", help="the gateway's TOML file")
     parser.add_argument("--json", action="store_true", help="the findings as one JSON document")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Look, say, and return 0 where RDMA can work, 1 where it can't."""
+    """Look as `serve` would with the same settings; 0 where RDMA can work, 1 where it can't."""
     # Here, so that other commands start without loading a client or the verbs library.
     try:
-        from gateway.cli.diagnosis import diagnose, verdict  # noqa: PLC0415
+        from gateway.cli.diagnosis import choose, diagnose, verdict  # noqa: PLC0415
         from gateway.cli.host import read_host  # noqa: PLC0415
     except ImportError as error:
         print(f"s3rdma: {_NOT_BUILT} ({error})", file=sys.stderr)
         return 1
-    from gateway.config import RdmaConfig  # noqa: PLC0415
-
-    facts = read_host()
-    findings = diagnose(facts, RdmaConfig())
+    try:
+        config = load(args.config, os.environ).rdma
+    except ConfigError as error:
+        print(f"s3rdma: {error}", file=sys.stderr)
+        return 2
+    facts = read_host(config)
+    choice = choose(facts, config)
+    findings = diagnose(facts, config)
     if args.endpoint_url:
         findings += (_server(args),)
-    can, summary = verdict(facts, findings)
+    can, summary = verdict(config, choice, findings)
     if args.json:
         rows = [asdict(finding) | {"level": finding.level.value} for finding in findings]
-        print(json.dumps({"rdma": can, "verdict": summary, "findings": rows}))
+        print(json.dumps({"rdma": can, "verdict": summary} | asdict(choice) | {"findings": rows}))
     else:
         for finding in findings:
             print(_text(finding))

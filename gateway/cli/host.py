@@ -32,7 +32,7 @@ class HostFacts:
         memlock_bytes: how much may be pinned; None is without limit.
         huge_pages_free / huge_page_bytes: of the default size; 0 where there are none.
         container: "docker", "podman", "kubernetes", … or "" on a host of its own.
-        soft_problem: why the soft fabric can't be opened; "" where it can.
+        soft_problem: why the soft fabric can't be opened, and the remedy; None where it can.
     """
 
     kernel: str
@@ -45,11 +45,16 @@ class HostFacts:
     huge_pages_free: int
     huge_page_bytes: int
     container: str
-    soft_problem: str
+    soft_problem: FabricUnavailable | None
 
 
-def read_host(root: Path = ROOT) -> HostFacts:
-    """Look around. Never fails: what can't be read counts as absent."""
+def read_host(config: RdmaConfig, root: Path = ROOT) -> HostFacts:
+    """Look around. Never fails: what can't be read counts as absent.
+
+    Args:
+        config: the soft fabric is tried as it says.
+        root: where the host's files are.
+    """
     devices: tuple[DeviceInfo, ...] = ()
     unavailable = None
     try:
@@ -71,7 +76,7 @@ def read_host(root: Path = ROOT) -> HostFacts:
         huge_pages_free=huge_pages_free,
         huge_page_bytes=huge_page_bytes,
         container=_container(root),
-        soft_problem=soft.problem(RdmaConfig()),
+        soft_problem=soft.problem(config),
     )
 
 

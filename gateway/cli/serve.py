@@ -16,8 +16,9 @@ _PREFIX = "setting:"  # keeps the settings' dotted paths apart from argparse's o
 _EPILOG = (
     "Every setting can also stand in the TOML file ([http.limits] max_object_bytes = …) or in the "
     "environment (S3RDMA_HTTP_LIMITS_MAX_OBJECT_BYTES). Flags win over the environment, and that "
-    "over the file. Keys come from S3RDMA_ACCESS_KEY and S3RDMA_SECRET_KEY; without them a pair is "
-    "made and kept with the store. Sizes may be written as 64MiB."
+    "over the file. Keys come from S3RDMA_ACCESS_KEY and S3RDMA_SECRET_KEY or from "
+    "--credentials-file; with neither a pair is made and kept with the store. Sizes may be written "
+    "as 64MiB."
 )
 
 

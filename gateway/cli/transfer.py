@@ -50,9 +50,10 @@ def get(args: argparse.Namespace) -> int:
 
 
 def result_line(verb: str, done: Transfer) -> str:
-    """``put 67108864 bytes in 0.52 s (0.13 GB/s) by RDMA (rxe0)``."""
+    """``put 67108864 bytes in 0.52 s (0.13 GB/s) by RDMA (rxe0, verbs)``."""
     way = "RDMA" if done.path is TransferPath.RDMA else "HTTP"
-    detail = f" ({done.device})" if done.device else f": {done.reason}" if done.reason else ""
+    means = ", ".join(filter(None, (done.device, done.carrier)))
+    detail = f" ({means})" if means else f": {done.reason}" if done.reason else ""
     return (
         f"{verb} {done.bytes} bytes in {done.seconds:.2f} s ({done.gigabytes_per_s:.2f} GB/s) "
         f"by {way}{remote.printable(detail)}"
@@ -70,6 +71,7 @@ def _tell(verb: str, url: S3Url, done: Transfer, args: argparse.Namespace) -> No
             "gigabytes_per_s": done.gigabytes_per_s,
             "path": done.path.value,
             "device": done.device,
+            "carrier": done.carrier,
             "reason": done.reason,
             "etag": done.etag,
             "version_id": done.version_id,

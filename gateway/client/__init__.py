@@ -7,6 +7,10 @@
 
     with SyncClient(endpoint_url="http://gateway:9000") as client:
         print(client.get_into("bucket", "key", buffer).path)
+        client.get_many([("bucket", "1", array), ("bucket", "2", tensor)])
+
+``gateway.client.boto3`` does it for an existing boto3 client, ``gateway.client.fsspec`` for pandas
+and its friends (``s3rdma://``).
 """
 
 from gateway.client.client import Client
@@ -23,6 +27,7 @@ from gateway.client.models import (
     Listing,
     ObjectHead,
     ObjectSummary,
+    Outcome,
     RdmaMode,
     Transfer,
     TransferPath,
@@ -37,6 +42,7 @@ __all__ = [
     "Listing",
     "ObjectHead",
     "ObjectSummary",
+    "Outcome",
     "RdmaMode",
     "S3Error",
     "S3RdmaError",

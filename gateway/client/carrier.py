@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from gateway.client.errors import TooLargeError, UnsupportedError
+from gateway.client.errors import TooLargeError, UnreachableError, UnsupportedError
 from gateway.client.models import TransferPath
 from gateway.wire.extent import Extent
 
@@ -18,18 +18,21 @@ class Fetched:
     Attributes:
         etag: the object's, without quotes.
         checksum: CRC-64/NVME that the server states for the whole object; None where it doesn't.
+        lane: what moved the bytes, as a lane names it; None where it was no lane.
     """
 
     etag: str
     checksum: int | None = None
+    lane: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A stored object or part; `etag` without quotes."""
+    """A stored object or part; `etag` without quotes, `lane` as in `Fetched`."""
 
     etag: str
     version_id: str | None = None
+    lane: str | None = None
 
 
 class Carrier(Protocol):
@@ -71,6 +74,7 @@ class PreferredCarrier:
 
     Attributes:
         reason: why HTTP is used; None while RDMA is.
+        unreachable: whether that will be so for every later transfer, too.
     """
 
     def __init__(self, http: Carrier, rdma: RdmaChoice | str, *, required: bool = False) -> None:
@@ -78,11 +82,18 @@ class PreferredCarrier:
         self._rdma = rdma if isinstance(rdma, RdmaChoice) else None
         self._required = required
         self.reason = rdma if isinstance(rdma, str) else None
+        self._lane: str | None = None
+        self.unreachable = False
 
     @property
     def device(self) -> str | None:
         """The RDMA device, while it is used."""
         return self._rdma.device if self._rdma else None
+
+    @property
+    def lane(self) -> str | None:
+        """What moved the last bytes, as a lane names it, while RDMA is used."""
+        return self._lane if self._rdma else None
 
     @property
     def path(self) -> TransferPath:
@@ -94,15 +105,19 @@ class PreferredCarrier:
             raise error
         self._rdma = None
         self.reason = str(error)
+        self.unreachable = isinstance(error, UnreachableError)
 
     async def get(
         self, address: str, extent: Extent, into: memoryview, headers: Mapping[str, str]
     ) -> Fetched:
         if self._rdma:
             try:
-                return await self._rdma.carrier.get(address, extent, into, headers)
+                fetched = await self._rdma.carrier.get(address, extent, into, headers)
             except UnsupportedError as error:
                 self.give_up(error)
+            else:
+                self._lane = fetched.lane
+                return fetched
         return await self._http.get(address, extent, into, headers)
 
     async def put(
@@ -111,9 +126,12 @@ class PreferredCarrier:
         """As the port says; TooLargeError is the caller's to answer, with smaller parts."""
         if self._rdma:
             try:
-                return await self._rdma.carrier.put(address, data, checksum, headers)
+                stored = await self._rdma.carrier.put(address, data, checksum, headers)
             except TooLargeError:
                 raise
             except UnsupportedError as error:
                 self.give_up(error)
+            else:
+                self._lane = stored.lane
+                return stored
         return await self._http.put(address, data, checksum, headers)

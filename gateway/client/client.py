@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -13,20 +14,24 @@ from botocore.credentials import Credentials
 from typing_extensions import Buffer
 
 from gateway.client.address import parse_endpoint
-from gateway.client.carrier import PreferredCarrier, RdmaChoice
+from gateway.client.carrier import Carrier, PreferredCarrier, RdmaChoice
 from gateway.client.connection import Connection
 from gateway.client.download import Download, Progress
 from gateway.client.errors import S3Error, UnsupportedError
 from gateway.client.fabric import FabricDoor, check_reach
 from gateway.client.files import incoming, outgoing
 from gateway.client.http_carrier import HttpCarrier
-from gateway.client.memory import BufferMemory, FileSink, FileSource, as_bytes
-from gateway.client.models import Bucket, Listing, ObjectHead, RdmaMode, Transfer
+from gateway.client.many import Item, each
+from gateway.client.memory import Borrowed, BufferMemory, FileSink, FileSource, Tensor, borrow
+from gateway.client.models import Bucket, Listing, ObjectHead, Outcome, RdmaMode, Transfer
+from gateway.client.rc_carrier import RcCarrier
+from gateway.client.rc_link import LinkKeeper
 from gateway.client.rdma_carrier import RdmaCarrier, probe
 from gateway.client.service import Service
 from gateway.client.signing import Signer, load_signer
 from gateway.client.upload import Upload, longest_part
 from gateway.config.client import ClientLimits
+from gateway.dataplane.port import Fabric
 from gateway.wire.extent import Extent
 from gateway.wire.rdma_headers import MAX_SIZE_BYTES
 
@@ -74,15 +79,18 @@ class Client:
         self._identity = (credentials, region_name, profile_name)
         self._mode = RdmaMode(rdma)
         self._limits = limits
+        self._many = limits.many_concurrency
         self._door = FabricDoor(device)
         self._signer: Signer
         self._connection: Connection
         self._service: Service
+        self._keeper: LinkKeeper
 
     async def __aenter__(self) -> Self:
         self._signer = await asyncio.to_thread(load_signer, *self._identity)
         self._connection = Connection(self._endpoint, self._signer, self._limits)
         self._service = Service(self._connection, self._limits)
+        self._keeper = LinkKeeper(self._connection, self._limits)
         return self
 
     async def __aexit__(
@@ -91,16 +99,16 @@ class Client:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        try:
-            await self._connection.close()
-        finally:
-            await self._door.close()
+        async with AsyncExitStack() as ending:  # each, whatever becomes of the others
+            ending.push_async_callback(self._door.close)
+            ending.push_async_callback(self._connection.close)
+            ending.push_async_callback(self._keeper.close)
 
     async def get_into(
         self,
         bucket: str,
         key: str,
-        buffer: Buffer,
+        buffer: Buffer | Tensor,
         offset: int = 0,
         length: int | None = None,
         *,
@@ -112,13 +120,15 @@ class Client:
         Args:
             bucket: its name.
             key: 1 to 1024 bytes.
-            buffer: writable, contiguous, at least as long as what is fetched.
+            buffer: writable, contiguous, at least as long as what is fetched: anything with the
+                buffer protocol, a numpy array, or a torch tensor in the CPU's memory.
             offset: where the range begins in the object, bytes.
             length: of the range, bytes; None is "to the end".
             version_id: None is the current version.
             progress: told of each part that has arrived.
         """
-        view = as_bytes(buffer, writable=True)
+        borrowed = borrow(buffer, writable=True)
+        view = borrowed.view
         started_s = time.perf_counter()
         head = None
         if length is None or not 0 < length <= self._limits.part_bytes:
@@ -129,7 +139,8 @@ class Client:
                 f"the buffer has {len(view)} bytes and {extent.length_bytes} are to be fetched"
             )
         download = Download(bucket, key, version_id, extent, head, BufferMemory(view), progress)
-        return await self._fetch(download, started_s)
+        async with self._keeper.holding(borrowed):
+            return await self._fetch(download, started_s)
 
     async def get_file(
         self,
@@ -144,16 +155,17 @@ class Client:
         started_s = time.perf_counter()
         head = await self.head(bucket, key, version_id)
         with incoming(Path(path), head.size_bytes) as fd:
-            sink = FileSink(fd, self._part_bytes(head.size_bytes), self._limits.concurrency)
+            sink = FileSink(fd, *self._pieces(head.size_bytes))
             extent = Extent(0, head.size_bytes)
             download = Download(bucket, key, version_id, extent, head, sink, progress)
-            return await self._fetch(download, started_s)
+            async with self._keeper.holding(Borrowed(sink.memory)):
+                return await self._fetch(download, started_s)
 
     async def put_from(
         self,
         bucket: str,
         key: str,
-        buffer: Buffer,
+        buffer: Buffer | Tensor,
         *,
         metadata: Mapping[str, str] | None = None,
         content_type: str | None = None,
@@ -169,11 +181,12 @@ class Client:
             content_type: None lets the server choose.
             progress: told of each part that is stored.
         """
-        view = as_bytes(buffer, writable=False)
+        borrowed = borrow(buffer, writable=False)
+        view = borrowed.view
         headers = _object_headers(metadata, content_type)
-        return await self._store(
-            Upload(bucket, key, len(view), headers, BufferMemory(view), progress)
-        )
+        upload = Upload(bucket, key, len(view), headers, BufferMemory(view), progress)
+        async with self._keeper.holding(borrowed):
+            return await self._store(upload)
 
     async def put_file(
         self,
@@ -188,8 +201,44 @@ class Client:
         """Store a file as an object; memory stays bounded, whatever its size."""
         headers = _object_headers(metadata, content_type)
         with outgoing(Path(path)) as (fd, size_bytes):
-            source = FileSource(fd, self._part_bytes(size_bytes), self._limits.concurrency)
-            return await self._store(Upload(bucket, key, size_bytes, headers, source, progress))
+            source = FileSource(fd, *self._pieces(size_bytes))
+            upload = Upload(bucket, key, size_bytes, headers, source, progress)
+            async with self._keeper.holding(Borrowed(source.memory)):
+                return await self._store(upload)
+
+    @asynccontextmanager
+    async def registered(self, buffer: Buffer | Tensor) -> AsyncIterator[memoryview]:
+        """Keep a buffer registered for many transfers, of it or of parts of it.
+
+        Arrays and tensors stay registered by themselves while they live. This is for slices of
+        them, and for buffers of any other kind, of which nobody could tell when they are freed.
+        Registering happens at the first transfer; the view lent may be sliced, and used as long as
+        this lasts.
+        """
+        borrowed = borrow(buffer, writable=False)
+        async with self._keeper.holding(borrowed):
+            yield borrowed.view
+
+    async def get_many(
+        self, items: Iterable[Item], *, bucket: str = "", concurrency: int | None = None
+    ) -> list[Outcome]:
+        """Fetch whole objects, each into a buffer of its own.
+
+        Args:
+            items: (bucket, key, buffer), or (key, buffer) of `bucket`; taken one by one.
+            bucket: of items that name none.
+            concurrency: how many at once, > 0; None is `many_concurrency`.
+
+        Returns:
+            What became of each item, in their order: one that fails doesn't end the others.
+        """
+        return await each(items, bucket, self.get_into, concurrency or self._many)
+
+    async def put_many(
+        self, items: Iterable[Item], *, bucket: str = "", concurrency: int | None = None
+    ) -> list[Outcome]:
+        """Store buffers as objects; otherwise as `get_many`."""
+        return await each(items, bucket, self.put_from, concurrency or self._many)
 
     async def head(self, bucket: str, key: str, version_id: str | None = None) -> ObjectHead:
         """What there is to know of an object without its bytes."""
@@ -209,6 +258,14 @@ class Client:
         """Make a bucket in the client's region."""
         await self._service.create_bucket(bucket, self._signer.region)
 
+    async def delete_object(self, bucket: str, key: str) -> None:
+        """Remove an object; one that does not exist is no error, as S3 has it."""
+        await self._service.delete_object(bucket, key)
+
+    async def copy_object(self, source: tuple[str, str], target: tuple[str, str]) -> None:
+        """Copy an object of at most 5 GiB within the server; both are (bucket, key)."""
+        await self._service.copy_object(source, target)
+
     async def check_server(self) -> None:
         """Ask whether the server takes RDMA sessions from these credentials, now.
 
@@ -224,13 +281,13 @@ class Client:
             etag = await download.run(carrier, self._limits)
         else:
             etag = download.head.etag if download.head else ""
-        return _finished(carrier, size_bytes, started_s, etag, download.version_id)
+        return self._finished(carrier, size_bytes, started_s, etag, download.version_id)
 
     async def _store(self, upload: Upload) -> Transfer:
         started_s = time.perf_counter()
         carrier = await self._carrier(upload.size_bytes)
         stored = await upload.run(carrier, self._connection, self._limits)
-        return _finished(carrier, upload.size_bytes, started_s, stored.etag, stored.version_id)
+        return self._finished(carrier, upload.size_bytes, started_s, stored.etag, stored.version_id)
 
     async def _carrier(self, size_bytes: int) -> PreferredCarrier:
         """RDMA where this host can and the caller wants it, with plain HTTP behind it."""
@@ -247,26 +304,42 @@ class Client:
             if required:
                 raise
             return PreferredCarrier(http, str(error))
-        carrier = RdmaCarrier(self._connection, fabric, self._limits)
-        return PreferredCarrier(http, RdmaChoice(carrier, fabric.info.device), required=required)
+        choice = RdmaChoice(await self._by_rdma(fabric), fabric.info.device)
+        return PreferredCarrier(http, choice, required=required)
 
-    def _part_bytes(self, size_bytes: int) -> int:
-        """How much of a file is in memory at a time, for one part."""
-        return max(1, min(size_bytes, longest_part(size_bytes, self._limits)))
+    async def _by_rdma(self, fabric: Fabric) -> Carrier:
+        """A connection where the server makes them, else a session for each transfer."""
+        try:
+            await self._keeper.linked(fabric)
+        except UnsupportedError:
+            return RdmaCarrier(self._connection, fabric, self._limits)
+        return RcCarrier(self._connection, fabric, self._keeper, self._limits)
 
+    def _finished(
+        self,
+        carrier: PreferredCarrier,
+        size_bytes: int,
+        started_s: float,
+        etag: str,
+        version_id: str | None,
+    ) -> Transfer:
+        if carrier.unreachable:
+            self._door.shut(str(carrier.reason))
+        return Transfer(
+            bytes=size_bytes,
+            seconds=max(time.perf_counter() - started_s, 1e-9),
+            etag=etag,
+            path=carrier.path,
+            reason=carrier.reason,
+            device=carrier.device,
+            version_id=version_id,
+            carrier=carrier.lane,
+        )
 
-def _finished(
-    carrier: PreferredCarrier, size_bytes: int, started_s: float, etag: str, version_id: str | None
-) -> Transfer:
-    return Transfer(
-        bytes=size_bytes,
-        seconds=max(time.perf_counter() - started_s, 1e-9),
-        etag=etag,
-        path=carrier.path,
-        reason=carrier.reason,
-        device=carrier.device,
-        version_id=version_id,
-    )
+    def _pieces(self, size_bytes: int) -> tuple[int, int]:
+        """How much of a file is in memory at a time: of what length, and how many of them."""
+        part_bytes = max(1, min(size_bytes, longest_part(size_bytes, self._limits)))
+        return part_bytes, max(1, min(self._limits.concurrency, -(-size_bytes // part_bytes)))
 
 
 def _extent(head: ObjectHead | None, offset_bytes: int, length_bytes: int | None) -> Extent:

@@ -7,6 +7,8 @@
     ├── ConnectError       no answer: the endpoint can't be reached, or a deadline passed
     ├── TransferError      the bytes did not arrive whole; the buffer's or object's content is void
     ├── UnsupportedError   no RDMA between this host and that server, and why
+    │   ├── TooLargeError
+    │   └── UnreachableError
     └── CredentialsError   there is nothing to sign with
 
 Each text says what to do. None of them holds a secret, a signature or an rkey.
@@ -61,6 +63,10 @@ class UnsupportedError(S3RdmaError):
 
 class TooLargeError(UnsupportedError):
     """One session can't carry that many bytes at this server (413): cut into smaller parts."""
+
+
+class UnreachableError(UnsupportedError):
+    """The server takes sessions, but no packet of theirs gets through: nor will the next one's."""
 
 
 class CredentialsError(S3RdmaError):

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from ipaddress import IPv6Address, ip_address
 from urllib.parse import urlsplit
 
-from gateway.client.errors import UnsupportedError
+from gateway.client.errors import S3Error, UnreachableError, UnsupportedError
 from gateway.config import RdmaConfig
-from gateway.dataplane.port import Fabric, FabricInfo, FabricUnavailable
+from gateway.dataplane.failures import CompletionError
+from gateway.dataplane.port import CompletionClass, Fabric, FabricInfo, FabricUnavailable
+from gateway.errors import S3Code
 
 Opener = Callable[[RdmaConfig], Fabric]
 
@@ -45,6 +47,28 @@ def check_reach(info: FabricInfo, endpoint: str) -> None:
         )
 
 
+def check_answered(info: FabricInfo, error: Exception) -> None:
+    """Raise UnreachableError where `error` is what packets that nobody gets end in.
+
+    So it is with a gateway in a container whose HTTP port is published, or behind a tunnel: both
+    sides are on loopback, each on its own. Of the soft fabric only: a device is on a network that
+    somebody built for it, and its failures are to be seen.
+    """
+    match error:
+        case CompletionError(blame=CompletionClass.TRANSPORT):  # ours, of a PUT
+            pass
+        case S3Error(code=S3Code.RDMA_TRANSFER_FAILED.code):  # the gateway's, of a GET
+            pass
+        case _:
+            return
+    if info.kind == "soft":
+        raise UnreachableError(
+            "no packet of the soft fabric gets through (is the gateway in a container, or behind a "
+            "tunnel or a firewall for UDP port 4791?): give both sides an address that the other "
+            "reaches, by rdma.soft_address there and --device soft:ADDRESS here"
+        ) from error
+
+
 def _is_loopback(host: str) -> bool:
     try:
         return ip_address(host).is_loopback
@@ -60,6 +84,7 @@ class FabricDoor:
         self._opener = opener
         self._fabric: Fabric | None = None
         self._reason: str | None = None
+        self._shut: str | None = None
 
     async def fabric(self) -> Fabric:
         """The open device.
@@ -67,6 +92,8 @@ class FabricDoor:
         Raises:
             UnsupportedError: there is none that can be used; the text says why.
         """
+        if self._shut is not None:
+            raise UnsupportedError(self._shut)
         if self._fabric is None and self._reason is None:
             try:
                 self._fabric = self._opener(self._config)
@@ -77,6 +104,10 @@ class FabricDoor:
         if not self._fabric.healthy:
             raise UnsupportedError("this host's RDMA device or its port went down")
         return self._fabric
+
+    def shut(self, reason: str) -> None:
+        """The device is of no use with this server: later transfers need not try it."""
+        self._shut = reason
 
     async def close(self) -> None:
         if self._fabric is not None:

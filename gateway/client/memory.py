@@ -10,15 +10,20 @@ from __future__ import annotations
 import asyncio
 import mmap
 import os
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
 from typing import Protocol
 
-from typing_extensions import Buffer
+from cffi import FFI
+from typing_extensions import Buffer, TypeIs
 
 from gateway.client.errors import TransferError
 from gateway.rdma.aio import to_the_end
 from gateway.wire.extent import Extent
+
+_ffi = FFI()
 
 
 class Memory(Protocol):
@@ -43,31 +48,35 @@ class BufferMemory:
 
 
 class _FileMemory:
-    """What reading and writing a file have in common: the borrowed memory, at most `count` pieces.
+    """What reading and writing a file have in common: the borrowed memory, `count` pieces of one.
 
     Args:
         fd: open, and open until the transfer is over.
         part_bytes: the longest extent that will be asked for, > 0.
         count: how many extents may be out at once, > 0; others wait.
+
+    Attributes:
+        memory: all of it. It is taken from the system page by page, as it is used.
     """
 
     def __init__(self, fd: int, part_bytes: int, count: int) -> None:
         self._fd = fd
-        self._part_bytes = part_bytes
-        self._free: list[mmap.mmap] = []
+        anonymous = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        self.memory = memoryview(mmap.mmap(-1, part_bytes * count, flags=anonymous))
+        self._free = [
+            self.memory[start : start + part_bytes]
+            for start in range(0, len(self.memory), part_bytes)
+        ]
         self._places = asyncio.Semaphore(count)
 
     @asynccontextmanager
     async def _borrowed(self, length_bytes: int) -> AsyncIterator[memoryview]:
         async with self._places:
-            anonymous = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-            memory = (
-                self._free.pop() if self._free else mmap.mmap(-1, self._part_bytes, flags=anonymous)
-            )
+            piece = self._free.pop()
             try:
-                yield memoryview(memory)[:length_bytes]
+                yield piece[:length_bytes]
             finally:
-                self._free.append(memory)
+                self._free.append(piece)
 
 
 class FileSource(_FileMemory):
@@ -90,6 +99,61 @@ class FileSink(_FileMemory):
             await _in_thread(_write, self._fd, piece, extent.offset_bytes)
 
 
+@dataclass(frozen=True, slots=True)
+class Borrowed:
+    """A caller's buffer as a flat run of bytes.
+
+    Attributes:
+        view: keeps the buffer alive and of the same size.
+        owner: the array or tensor whose memory it is, where its death can be seen; else None.
+    """
+
+    view: memoryview
+    owner: object | None = None
+
+
+class Tensor(Protocol):
+    """What is used of ``torch.Tensor``, which this package does not import."""
+
+    @property
+    def is_cuda(self) -> bool: ...
+    def is_contiguous(self) -> bool: ...
+    def data_ptr(self) -> int: ...
+    def numel(self) -> int: ...
+    def element_size(self) -> int: ...
+
+
+def borrow(buffer: Buffer | Tensor, *, writable: bool) -> Borrowed:
+    """Any buffer, numpy array or torch tensor.
+
+    Raises:
+        ValueError: it is not contiguous, read-only where it is to be filled, or a tensor in a GPU.
+    """
+    if not _is_tensor(buffer):
+        view = as_bytes(buffer, writable=writable)
+        return Borrowed(view, buffer if _is_array(buffer) else None)
+    if buffer.is_cuda:
+        raise ValueError(
+            "the tensor is in a GPU's memory, which plain HTTP can't fill: use tensor.cpu(), or a "
+            "pinned CPU tensor and a copy"
+        )
+    if not buffer.is_contiguous():
+        raise ValueError("the tensor must be contiguous in memory (torch: contiguous())")
+    # By address: a tensor of bfloat16 has no buffer protocol, nor has one that requires grad.
+    return Borrowed(memory_at(buffer.data_ptr(), buffer.numel() * buffer.element_size()), buffer)
+
+
+def memory_at(addr: int, length_bytes: int) -> memoryview:
+    """Memory that somebody else keeps alive."""
+    return memoryview(_ffi.buffer(_ffi.cast("uint8_t *", addr), length_bytes))
+
+
+def address_of(view: memoryview) -> int:
+    """Where the first byte is, in this process."""
+    with _ffi.from_buffer(view) as start:
+        return int(_ffi.cast("uintptr_t", start))
+
+
 def as_bytes(buffer: Buffer, *, writable: bool) -> memoryview:
     """Any buffer as a flat run of bytes.
 
@@ -103,6 +167,16 @@ def as_bytes(buffer: Buffer, *, writable: bool) -> memoryview:
         raise ValueError("the buffer is read-only, and a GET writes into it")
     # An empty view can't be cast: its shape holds a zero.
     return view.cast("B") if view.nbytes else memoryview(bytearray())
+
+
+def _is_tensor(buffer: object) -> TypeIs[Tensor]:
+    return hasattr(buffer, "data_ptr") and hasattr(buffer, "element_size")
+
+
+def _is_array(buffer: object) -> bool:
+    """Whether numpy frees the memory, and only after it has told who asked (weak references)."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(buffer, numpy.ndarray)
 
 
 async def _in_thread(

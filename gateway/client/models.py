@@ -33,6 +33,8 @@ class Transfer:
         reason: why the path is HTTP; None where it is RDMA.
         device: the RDMA device that carried it; None where the path is HTTP.
         version_id: None where the bucket has no versions.
+        carrier: what the device's bytes went by: "verbs" (the device itself), or of the soft fabric
+            "udp" or "local" (shared memory); None where the path is HTTP.
     """
 
     bytes: int
@@ -42,11 +44,28 @@ class Transfer:
     reason: str | None = None
     device: str | None = None
     version_id: str | None = None
+    carrier: str | None = None
 
     @property
     def gigabytes_per_s(self) -> float:
         """Units of 10^9 bytes."""
         return self.bytes / self.seconds / 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one of many: a finished transfer, or the error that ended it."""
+
+    bucket: str
+    key: str
+    transfer: Transfer | None = None
+    error: Exception | None = None
+
+    def unwrap(self) -> Transfer:
+        """The transfer; raises the error where there is one."""
+        if self.transfer is None:
+            raise self.error or ValueError("an outcome has a transfer or an error")
+        return self.transfer
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from gateway.client.errors import (
     TransferError,
     UnsupportedError,
 )
+from gateway.client.fabric import check_answered
 from gateway.client.parallel import both
 from gateway.client.retry import while_busy
 from gateway.config.client import ClientLimits
@@ -69,8 +70,9 @@ class RdmaCarrier:
             order = _order(
                 rdma.TransferOp.GET, address, extent.offset_bytes, extent.length_bytes, headers
             )
-            reply = await self._session(order, into)
-            return Fetched((reply.etag or "").strip('"'), crc.from_text(reply.crc64nvme))
+            reply, lane = await self._session(order, into)
+            etag = (reply.etag or "").strip('"')
+            return Fetched(etag, crc.from_text(reply.crc64nvme), lane)
 
         return await while_busy(attempt, self._limits)
 
@@ -82,24 +84,24 @@ class RdmaCarrier:
 
         async def attempt() -> Stored:
             order = _order(rdma.TransferOp.PUT, address, 0, len(data), declared)
-            reply = await self._session(order, data)
+            reply, lane = await self._session(order, data)
             stored = crc.from_text(reply.crc64nvme)
             if stored is not None and stored != checksum:
                 raise TransferError(
                     "the gateway stored other bytes than were sent: CRC64NVME differs"
                 )
-            return Stored((reply.etag or "").strip('"'), reply.version_id)
+            return Stored((reply.etag or "").strip('"'), reply.version_id, lane)
 
         return await while_busy(attempt, self._limits)
 
-    async def _session(self, order: _Order, memory: memoryview) -> rdma.ReadyReply:
-        """One session from attach to close, within one deadline."""
+    async def _session(self, order: _Order, memory: memoryview) -> tuple[rdma.ReadyReply, str]:
+        """One session from attach to close, within one deadline; and what moved its bytes."""
         timeout_s = self._limits.transfer_timeout_s
         try:
             async with self._lane(order, memory) as lane, asyncio.timeout(timeout_s):
                 offer = await self._prepare(order, lane)
                 try:
-                    return await self._move(order, lane, offer)
+                    return await self._move(order, lane, offer), lane.carrier
                 except BaseException:
                     await to_the_end(self._cancel(offer))
                     raise
@@ -109,7 +111,11 @@ class RdmaCarrier:
                 "without RDMA"
             ) from error
         except GatewayError as error:
+            check_answered(self._fabric.info, error)
             raise TransferError(f"the RDMA transfer failed: {error.message}") from error
+        except S3Error as error:
+            check_answered(self._fabric.info, error)
+            raise
 
     @asynccontextmanager
     async def _lane(self, order: _Order, memory: memoryview) -> AsyncIterator[Lane]:

@@ -100,6 +100,11 @@ def completed_etag(body: bytes) -> str:
     return _text(_document(body, "CompleteMultipartUploadResult"), "ETag").strip('"')
 
 
+def check_copied(body: bytes) -> None:
+    """CopyObjectResult, which may be an error under a status of 200."""
+    _document(body, "CopyObjectResult")
+
+
 def complete_request(etags: Sequence[str]) -> bytes:
     """CompleteMultipartUpload for parts 1, 2, … of these ETags."""
     parts = (

@@ -47,3 +47,12 @@ class Service:
             else render(document("CreateBucketConfiguration", constraint))
         )
         await self._ask(Call("PUT", address(bucket), body=body))
+
+    async def delete_object(self, bucket: str, key: str) -> None:
+        await self._ask(Call("DELETE", address(bucket, key)))
+
+    async def copy_object(self, source: tuple[str, str], target: tuple[str, str]) -> None:
+        """CopyObject, within the server; both are (bucket, key)."""
+        headers = {"x-amz-copy-source": address(*source)}
+        reply = await self._ask(Call("PUT", address(*target), headers))
+        replies.check_copied(reply.body)

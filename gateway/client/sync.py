@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Mapping
+import weakref
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -15,13 +17,15 @@ from typing_extensions import Buffer
 
 from gateway.client.client import DEFAULT_LIMITS, Client, silent
 from gateway.client.download import Progress
-from gateway.client.models import Bucket, Listing, ObjectHead, RdmaMode, Transfer
+from gateway.client.many import Item
+from gateway.client.memory import Tensor
+from gateway.client.models import Bucket, Listing, ObjectHead, Outcome, RdmaMode, Transfer
 from gateway.config.client import ClientLimits
 
 T = TypeVar("T")
 
 
-class _LoopThread:
+class LoopThread:
     """An event loop in a thread of its own."""
 
     def __init__(self) -> None:
@@ -49,6 +53,22 @@ class _LoopThread:
             ended.wait()
             raise
         return task.result()
+
+    @contextmanager
+    def entered(self, context: AbstractAsyncContextManager[T]) -> Iterator[T]:
+        """An async context of the loop's, around the body here."""
+
+        async def leave() -> None:
+            await context.__aexit__(None, None, None)
+
+        async def enter() -> T:
+            return await context.__aenter__()
+
+        entered = self.run(enter())
+        try:
+            yield entered
+        finally:
+            self.run(leave())
 
     def stop(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -83,10 +103,10 @@ class SyncClient:
             device=device,
             limits=limits,
         )
-        self._thread: _LoopThread
+        self._thread: LoopThread
 
     def __enter__(self) -> Self:
-        self._thread = _LoopThread()
+        self._thread = LoopThread()
         try:
             self._thread.run(self._client.__aenter__())
         except BaseException:
@@ -109,7 +129,7 @@ class SyncClient:
         self,
         bucket: str,
         key: str,
-        buffer: Buffer,
+        buffer: Buffer | Tensor,
         offset: int = 0,
         length: int | None = None,
         *,
@@ -127,7 +147,7 @@ class SyncClient:
         self,
         bucket: str,
         key: str,
-        buffer: Buffer,
+        buffer: Buffer | Tensor,
         *,
         metadata: Mapping[str, str] | None = None,
         content_type: str | None = None,
@@ -181,6 +201,28 @@ class SyncClient:
             )
         )
 
+    @contextmanager
+    def registered(self, buffer: Buffer | Tensor) -> Iterator[memoryview]:
+        """See `Client.registered`."""
+        with self._thread.entered(self._client.registered(buffer)) as view:
+            yield view
+
+    def get_many(
+        self, items: Iterable[Item], *, bucket: str = "", concurrency: int | None = None
+    ) -> list[Outcome]:
+        """See `Client.get_many`; `items` are taken in the client's thread."""
+        return self._thread.run(
+            self._client.get_many(items, bucket=bucket, concurrency=concurrency)
+        )
+
+    def put_many(
+        self, items: Iterable[Item], *, bucket: str = "", concurrency: int | None = None
+    ) -> list[Outcome]:
+        """See `Client.put_many`; `items` are taken in the client's thread."""
+        return self._thread.run(
+            self._client.put_many(items, bucket=bucket, concurrency=concurrency)
+        )
+
     def head(self, bucket: str, key: str, version_id: str | None = None) -> ObjectHead:
         """See `Client.head`."""
         return self._thread.run(self._client.head(bucket, key, version_id))
@@ -201,6 +243,27 @@ class SyncClient:
         """See `Client.create_bucket`."""
         self._thread.run(self._client.create_bucket(bucket))
 
+    def delete_object(self, bucket: str, key: str) -> None:
+        """See `Client.delete_object`."""
+        self._thread.run(self._client.delete_object(bucket, key))
+
+    def copy_object(self, source: tuple[str, str], target: tuple[str, str]) -> None:
+        """See `Client.copy_object`."""
+        self._thread.run(self._client.copy_object(source, target))
+
     def check_server(self) -> None:
         """See `Client.check_server`."""
         self._thread.run(self._client.check_server())
+
+
+def finally_do(owner: object, close: Callable[[], None]) -> Callable[[], object]:
+    """Call `close` once: when what is returned is called, or the owner dies, or at exit.
+
+    At exit deregistering can have no thread any more; the kernel does it then, and this is silent.
+    """
+
+    def ending() -> None:
+        with suppress(RuntimeError):
+            close()
+
+    return weakref.finalize(owner, ending)

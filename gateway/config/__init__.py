@@ -72,6 +72,7 @@ class HttpLimits:
     max_headers: int = _set(256, "header fields of a request")
     max_object_bytes: int = _set(5 * GIB, "one PUT or part", high=5 * TIB)
     max_xml_bytes: int = _set(2 * MIB, "an XML request body")
+    max_form_bytes: int = _set(20 * KIB, "a POST form up to its file")
     max_metadata_bytes: int = _set(2 * KIB, "user metadata of an object", low=0)
     max_key_bytes: int = _set(1024, "an object's key", high=1024)
     max_connections: int = _set(1024, "open connections; more are answered 503")
@@ -126,6 +127,11 @@ class RdmaConfig:
     gid_index: int = _set(-1, "-1 chooses by type and address family", low=-1, high=255)
     mtu_cap_bytes: int = _set(4096, "no larger path MTU than this", low=256, high=4096)
     soft_address: str = _set("", "of the soft fabric; empty for a free one of 127.0.0.0/8")
+    soft_carrier: str = _set(
+        "auto",
+        "of the soft fabric: auto is local with peers of this host, UDP with all others",
+        choices=("auto", "udp", "local"),
+    )
     allowed_networks: tuple[str, ...] = _set(
         PRIVATE_NETWORKS, "where peers of the soft fabric may be, comma-separated"
     )
@@ -133,7 +139,16 @@ class RdmaConfig:
         (LaneClass(32, 1 * MIB), LaneClass(12, 8 * MIB), LaneClass(6, 64 * MIB)),
         "pinned staging, as COUNTxSIZE,…; the longest lane bounds an RDMA PUT",
     )
-    slot_bytes: int = _set(1 * MIB, "slot of the ring that a GET is pipelined through", low=4 * KIB)
+    slot_bytes: int = _set(1 * MIB, "piece that files are read and written in", low=4 * KIB)
+    connections: int = _set(64, "connections (rc: tokens) that are open at once", low=0, high=4096)
+    connections_per_key: int = _set(16, "connections of one access key at once")
+    connection_staging_bytes: int = _set(
+        64 * MIB, "pinned staging that all connections share, in slots", low=64 * KIB
+    )
+    connection_idle_timeout_s: float = _set(300.0, "until an idle connection ends", low=1)
+    max_waiting: int = _set(4096, "transfers of connections that wait for staging at once")
+    unsigned_connect: bool = _set(False, "admit clients that do not sign their connect")
+    max_unsigned_connections: int = _set(4, "connections that no key has used yet")
     write_bytes: int = _set(8 * MIB, "longest single WRITE of a GET", low=4 * KIB, high=2**31 - 1)
     receive_sge: bool = _set(False, "give receives an SGE, for NICs that refuse num_sge = 0")
     io_threads: int = _set(2, "threads that move bytes between files and staging", high=256)
@@ -184,5 +199,6 @@ class Config:
     rdma: RdmaConfig = field(default_factory=RdmaConfig)
     store: StoreConfig = field(default_factory=StoreConfig)
     log: LogConfig = field(default_factory=LogConfig)
-    access_key: str = _set("", "access key id; one is made where none is set")
+    access_key: str = _set("", "access key id; one is made where none is set, nor a file of them")
     secret_key: str = _set("", "its secret (file or environment only)", flag=False, shown=False)
+    credentials_file: str = _set("", "access keys in AWS's own format; read again when it changes")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gateway.config import KIB, MIB
+from gateway.config import GIB, KIB, MIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,3 +25,8 @@ class ClientLimits:
     attempts: int = 8  # where the server says 503
     backoff_s: float = 0.1  # doubles with each attempt, jittered
     max_backoff_s: float = 5.0
+    max_registrations: int = 256  # buffers of one link that stay registered between transfers
+    max_registered_bytes: int = 16 * GIB  # of them together; it is memory that can't be swapped
+    many_concurrency: int = 16  # transfers of get_many and put_many under way at once
+    accelerated_max_bytes: int = 1 * GIB  # a boto3 body, which is in memory whole
+    accelerated_origins: int = 64  # hosts and access keys that one boto3 client has links for

@@ -30,8 +30,16 @@ ACCESS_REMOTE_WRITE: int = lib.DP_ACCESS_REMOTE_WRITE
 ACCESS_REMOTE_READ: int = lib.DP_ACCESS_REMOTE_READ
 HEALTH_OK: int = lib.DP_HEALTH_OK
 NETWORKS_MAX: int = lib.DP_NETWORKS_MAX
+MOVES_MAX: int = lib.DP_MOVES_MAX
+MOVE_SLOTS: int = lib.DP_MOVE_SLOTS
 FABRIC_VERBS: int = lib.DP_FABRIC_VERBS
 FABRIC_SOFT: int = lib.DP_FABRIC_SOFT
+CARRIERS = {
+    "auto": lib.DP_CARRIER_AUTO,
+    "udp": lib.DP_CARRIER_UDP,
+    "local": lib.DP_CARRIER_LOCAL,
+}
+"""By the words of rdma.soft_carrier."""
 
 
 class EventKind(IntEnum):
@@ -43,6 +51,14 @@ class EventKind(IntEnum):
     RECEIVED = lib.DP_EVENT_RECEIVED
     DRAINED = lib.DP_EVENT_DRAINED
     HEALTH = lib.DP_EVENT_HEALTH
+    MOVED = lib.DP_EVENT_MOVED
+
+
+class MoveDirection(IntEnum):
+    """enum dp_direction."""
+
+    SEND = lib.DP_MOVE_SEND
+    FETCH = lib.DP_MOVE_FETCH
 
 
 class Event(NamedTuple):
@@ -171,6 +187,36 @@ def address(memory: Any) -> int:
     return int(ffi.cast("uintptr_t", memory))
 
 
+def domain_open(fabric: Any) -> Any:
+    out = ffi.new("struct dp_domain **")
+    _ensure(lib.dp_domain_open(fabric[0], out))
+    return out
+
+
+def domain_close(domain: Any) -> None:
+    _ensure(lib.dp_domain_close(domain))
+
+
+def region_open(domain: Any, memory: Any, length_bytes: int, access: int) -> Any:
+    out = ffi.new("struct dp_region **")
+    _ensure(lib.dp_region_open(domain[0], memory, length_bytes, access, out))
+    return out
+
+
+def region_close(region: Any) -> None:
+    lib.dp_region_close(region)
+
+
+def region_rkey(region: Any) -> int:
+    return int(lib.dp_region_rkey(region[0]))
+
+
+def lane_join(domain: Any, staging: Any | None, tag: int) -> Any:
+    out = ffi.new("struct dp_lane **")
+    _ensure(lib.dp_lane_join(domain[0], staging[0] if staging else ffi.NULL, tag, out))
+    return out
+
+
 def lane_open(fabric: Any, memory: Any, length_bytes: int, access: int, tag: int) -> Any:
     out = ffi.new("struct dp_lane **")
     _ensure(lib.dp_lane_open(fabric[0], memory, length_bytes, access, tag, out))
@@ -187,6 +233,10 @@ def lane_qpn(lane: Any) -> int:
 
 def lane_rkey(lane: Any) -> int:
     return int(lib.dp_lane_rkey(lane[0]))
+
+
+def lane_carrier(lane: Any) -> str:
+    return text(lib.dp_lane_carrier(lane[0]))
 
 
 def lane_prepare(lane: Any, psn: int, access: int) -> None:
@@ -206,14 +256,50 @@ def _remote(addr: int, rkey: int, length_bytes: int) -> Any:
     return ffi.new("struct dp_remote *", {"addr": addr, "rkey": rkey, "length_bytes": length_bytes})
 
 
+def _extents(extents: Sequence[FileExtent]) -> Any:
+    return ffi.new(
+        "struct dp_extent[]",
+        [(extent.fd, 0, extent.offset_bytes, extent.length_bytes) for extent in extents],
+    )
+
+
+def lane_move(
+    lane: Any,
+    *,
+    tag: int,
+    direction: MoveDirection,
+    extents: Sequence[FileExtent],
+    remote: tuple[int, int, int],
+    imm: int | None,
+    slot_bytes: int,
+    slots: Sequence[int],
+) -> Any:
+    """Returns what must stay alive until the MOVED event. `remote` is (addr, rkey, length)."""
+    rows = _extents(extents)
+    move = ffi.new(
+        "struct dp_move *",
+        {
+            "tag": tag,
+            "direction": direction,
+            "immediate": lib.DP_IMM_ABSENT if imm is None else lib.DP_IMM_PRESENT,
+            "imm": imm or 0,
+            "extent_count": len(extents),
+            "extents": rows,
+            "remote": _remote(*remote)[0],
+            "slot_bytes": slot_bytes,
+            "slot_count": len(slots),
+            "slots": list(slots),
+        },
+    )
+    _ensure(lib.dp_lane_move(lane[0], move))
+    return rows
+
+
 def lane_send(
     lane: Any, extents: Sequence[FileExtent], remote: tuple[int, int, int], imm: int | None
 ) -> Any:
     """Returns what must stay alive until the SENT event. `remote` is (addr, rkey, length)."""
-    rows = ffi.new(
-        "struct dp_extent[]",
-        [(extent.fd, 0, extent.offset_bytes, extent.length_bytes) for extent in extents],
-    )
+    rows = _extents(extents)
     present = lib.DP_IMM_ABSENT if imm is None else lib.DP_IMM_PRESENT
     _ensure(lib.dp_lane_send(lane[0], rows, len(extents), _remote(*remote), present, imm or 0))
     return rows

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping
 from types import MappingProxyType
 
 from gateway.dataplane.port import CompletionClass
-from gateway.errors import TransportError
+from gateway.errors import BusyError, GatewayError, TransportError
 
 # From IBTA volume 1 section 11.6.2, ibv_poll_cq(3), and PROTOCOL.md section 5.
 CAUSES: Mapping[str, str] = MappingProxyType(
@@ -36,6 +37,27 @@ CAUSES: Mapping[str, str] = MappingProxyType(
         "GENERAL_ERR": "the device failed; see dmesg",
     }
 )
+
+
+MEMLOCK_REMEDY = (
+    "raise the limit on locked memory: ulimit -l unlimited, LimitMEMLOCK=infinity in the systemd "
+    "unit, --ulimit memlock=-1 for a container, or grant CAP_IPC_LOCK"
+)
+
+
+def not_pinned(error: OSError) -> GatewayError:
+    """Why a client's buffer could not be registered, or no queue pair be had for it."""
+    match error.errno:
+        case errno.ENOSPC:
+            return BusyError(
+                "All RDMA sessions (rdma.max_sessions) or buffers of one are in use; retry."
+            )
+        case errno.ENOMEM | errno.EPERM | errno.EAGAIN:
+            return TransportError(
+                f"The buffer can't be pinned ({error.strerror}): {MEMLOCK_REMEDY}."
+            )
+        case _:
+            return TransportError(f"The buffer can't be registered: {error.strerror}.")
 
 
 class CompletionError(TransportError):

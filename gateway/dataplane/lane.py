@@ -7,41 +7,35 @@ lease or attach to close. Only the event loop's thread touches either.
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import errno
 import logging
-import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Protocol
 
 from gateway.dataplane import binding
 from gateway.dataplane.binding import Event, EventKind
-from gateway.dataplane.failures import CompletionError
-from gateway.dataplane.port import (
-    CompletionClass,
-    FabricInfo,
-    LinkLayer,
-    QpAddress,
-    RemoteBuffer,
-)
-from gateway.errors import ClientError, InternalError, S3Code, TransportError
+from gateway.dataplane.outcomes import raise_failure, refusal
+from gateway.dataplane.port import FabricInfo, QpAddress, RemoteBuffer
+from gateway.dataplane.route import check_route
+from gateway.dataplane.staging import Arena
+from gateway.errors import InternalError, S3Code, TransportError
 from gateway.wire.extent import FileExtent
 
 log = logging.getLogger("gateway.dataplane")
 
-_BLAME = (
-    CompletionClass.LOCAL,  # DP_CLASS_NONE: a failure without a class can only be ours
-    CompletionClass.LOCAL,
-    CompletionClass.REMOTE,
-    CompletionClass.TRANSPORT,
-    CompletionClass.FLUSH,
-)
+MOVE_TAG_BITS = 32
+MOVE_TAG_MASK = (1 << MOVE_TAG_BITS) - 1
+"""A move's tag in C: the lane's above these bits, its own number within them."""
+
+_NO_MEMORY = memoryview(b"")
 _DOING = {
     EventKind.SENT: "send to the peer",
     EventKind.WRITTEN: "write to the peer",
     EventKind.READ: "read from the peer",
     EventKind.RECEIVED: "receive from the peer",
 }
-_IPV4_MAPPED = bytes(10) + b"\xff\xff"
 
 
 class Core:
@@ -52,36 +46,43 @@ class Core:
         tag: names the lane in C's events.
         pointer: C's address of the memory, which it keeps alive and in place.
         memory: the same bytes.
-        pooled: the arena's, to be recycled after a use; else it is closed with it.
+        home: the arena it goes back to after a use; None where it is closed with it.
+        owner: whose bytes may be in the memory; None while it is all zeros.
         rkey: of the memory, as long as it is registered.
     """
 
     __slots__ = (
         "_borrowed",
-        "_stores",
+        "_jobs",
+        "_move_count",
+        "_moves",
         "drained",
         "handle",
+        "home",
         "memory",
+        "owner",
         "pending",
         "pointer",
-        "pooled",
         "rkey",
         "tag",
     )
 
     def __init__(
-        self, handle: Any, tag: int, pointer: Any, memory: memoryview, *, pooled: bool
+        self, handle: Any, tag: int, pointer: Any = None, memory: memoryview = _NO_MEMORY
     ) -> None:
         self.handle = handle
         self.tag = tag
         self.pointer = pointer
         self.memory = memory
-        self.pooled = pooled
+        self.home: Arena[Core] | None = None
+        self.owner: str | None = None
         self.rkey = binding.lane_rkey(handle)
         self.pending: dict[EventKind, asyncio.Future[Event]] = {}
         self.drained: asyncio.Future[Event] | None = None
         self._borrowed: dict[EventKind, Any] = {}
-        self._stores: set[asyncio.Future[None]] = set()
+        self._jobs: set[asyncio.Future[object]] = set()
+        self._moves: dict[int, tuple[asyncio.Future[Event], Any]] = {}
+        self._move_count = 0
 
     @property
     def address(self) -> int:
@@ -92,8 +93,24 @@ class Core:
         self.pending[kind] = asyncio.get_running_loop().create_future()
         self._borrowed[kind] = borrowed
 
+    def begin_move(self, **move: Any) -> asyncio.Future[Event]:
+        """Begin a move (`binding.lane_move`); its event ends the future, whatever becomes of it.
+
+        The caller may cancel its own waiting, never the future. Raises OSError.
+        """
+        self._move_count += 1
+        tag = self.tag << MOVE_TAG_BITS | self._move_count & MOVE_TAG_MASK
+        borrowed = binding.lane_move(self.handle, tag=tag, **move)
+        ended: asyncio.Future[Event] = asyncio.get_running_loop().create_future()
+        self._moves[tag] = ended, borrowed
+        return ended
+
     def dispatch(self, event: Event) -> None:
         """One of C's events of this lane."""
+        if event.kind is EventKind.MOVED:
+            ended, _ = self._moves.pop(event.tag)
+            ended.set_result(event)
+            return
         self._borrowed.pop(event.kind, None)
         future = self.drained if event.kind is EventKind.DRAINED else self.pending.get(event.kind)
         if future is not None and not future.done():
@@ -119,32 +136,56 @@ class Core:
         return self.drained
 
     async def store(self, fd: int, file_offset_bytes: int, length_bytes: int) -> None:
-        """Write to a file in a thread, to the end even where the caller is cancelled.
-
-        For then the caller's next step is to close `fd`, and the lane's to lend the memory on.
-        """
-        job = asyncio.ensure_future(
-            asyncio.to_thread(
-                binding.memory_store, self.pointer, length_bytes, fd, file_offset_bytes
-            )
+        """Write to a file, in a thread."""
+        await self._in_thread(
+            binding.memory_store, self.pointer, length_bytes, fd, file_offset_bytes
         )
-        self._stores.add(job)
-        job.add_done_callback(self._stores.discard)
+
+    async def dedicate(self, owner: str) -> None:
+        """See ``port.Lane``; a thread overwrites."""
+        if self.owner not in (None, owner):
+            await self._in_thread(ctypes.memset, self.address, 0, self.memory.nbytes)
+        self.owner = owner
+
+    async def settled(self) -> None:
+        """Until no thread is at the memory any more."""
+        if self._jobs:
+            await asyncio.wait(self._jobs)
+
+    async def _in_thread(self, work: Callable[..., object], *args: object) -> None:
+        """Do it without the loop and the GIL, to the end even where the caller is cancelled.
+
+        For then the caller's next step is to close its file, and the lane's to lend the memory on.
+        """
+        job = asyncio.ensure_future(asyncio.to_thread(work, *args))
+        self._jobs.add(job)
+        job.add_done_callback(self._jobs.discard)
         try:
             await asyncio.shield(job)
         except asyncio.CancelledError:
-            await asyncio.wait({job})
+            await outlast(job)
             raise
 
-    async def stored(self) -> None:
-        """Until no thread reads the memory any more."""
-        if self._stores:
-            await asyncio.wait(self._stores)
+    def let_go(self) -> None:
+        """C no longer knows the memory: it is its owner's again.
+
+        Not left to the garbage collector, which crashes on a memoryview in a cycle that is still
+        exported (python/cpython#77894).
+        """
+        if self.pointer is not None:
+            binding.release(self.pointer)
 
     def renew(self) -> None:
         """Ready for another use."""
         self.pending.clear()
         self.drained = None
+
+
+async def outlast(future: asyncio.Future[Any]) -> None:
+    """Until `future` is done, however often the caller is cancelled meanwhile."""
+    while not future.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait({future})
 
 
 class Home(Protocol):
@@ -164,12 +205,13 @@ class Home(Protocol):
 class EngineLane:
     """One use of a lane; keeps the contract of ``port.Lane``."""
 
-    __slots__ = ("_closing", "_core", "_home", "_local")
+    __slots__ = ("_carrier", "_closing", "_core", "_home", "_local")
 
     def __init__(self, home: Home, core: Core, psn: int) -> None:
         self._home = home
         self._core = core
         self._closing: asyncio.Task[None] | None = None
+        self._carrier = ""
         info = home.info
         self._local = QpAddress(binding.lane_qpn(core.handle), psn, info.gid, info.lid)
 
@@ -184,19 +226,34 @@ class EngineLane:
         return RemoteBuffer(core.address, core.rkey, core.memory.nbytes)
 
     @property
+    def usable(self) -> bool:
+        """False from the moment its end begins."""
+        return self._closing is None
+
+    @property
+    def carrier(self) -> str:
+        if self._closing is None:
+            self._carrier = binding.lane_carrier(self._core.handle)
+        return self._carrier
+
+    @property
     def memory(self) -> memoryview:
         return self._core.memory
+
+    async def dedicate(self, owner: str) -> None:
+        self._check_open()
+        await self._core.dedicate(owner)
 
     def connect(self, peer: QpAddress) -> None:
         self._check_open()
         info = self._home.info
-        _check_route(info, peer)
+        check_route(info, peer)
         try:
             binding.lane_connect(
                 self._core.handle, gid=peer.gid, qpn=peer.qpn, psn=peer.psn, lid=peer.lid
             )
         except OSError as error:
-            raise _refusal("connect to the peer", error) from error
+            raise refusal("connect to the peer", error) from error
         # The peer's MTU is not announced: where they differ, packets vanish (PROTOCOL 5.4).
         self._debug(
             "RTR and RTS, path MTU %d of the port's %d", info.mtu_bytes, info.mtu_active_bytes
@@ -207,7 +264,7 @@ class EngineLane:
         try:
             sge_bytes = binding.lane_receive(self._core.handle)
         except OSError as error:
-            raise _refusal("post a receive", error) from error
+            raise refusal("post a receive", error) from error
         self._core.expect(EventKind.RECEIVED)
         self._debug("receive posted, SGE of %d bytes", sge_bytes)
 
@@ -235,7 +292,7 @@ class EngineLane:
         try:
             borrowed = binding.lane_send(self._core.handle, extents, _triple(to), cookie)
         except OSError as error:
-            raise _refusal("send to the peer", error) from error
+            raise refusal("send to the peer", error) from error
         return await self._transferred(EventKind.SENT, deadline_s, borrowed)
 
     async def write(
@@ -245,7 +302,7 @@ class EngineLane:
         try:
             binding.lane_write(self._core.handle, length_bytes, _triple(to), cookie)
         except OSError as error:
-            raise _refusal("write to the peer", error) from error
+            raise refusal("write to the peer", error) from error
         await self._transferred(EventKind.WRITTEN, deadline_s)
 
     async def read(self, length_bytes: int, source: RemoteBuffer, deadline_s: float) -> None:
@@ -253,7 +310,7 @@ class EngineLane:
         try:
             binding.lane_read(self._core.handle, length_bytes, _triple(source))
         except OSError as error:
-            raise _refusal("read from the peer", error) from error
+            raise refusal("read from the peer", error) from error
         await self._transferred(EventKind.READ, deadline_s)
 
     async def store(self, fd: int, file_offset_bytes: int, length_bytes: int) -> None:
@@ -268,9 +325,12 @@ class EngineLane:
     def begin_close(self) -> asyncio.Task[None]:
         """Start the teardown, once; it runs to its end by itself."""
         if self._closing is None:
-            self._debug("teardown")
-            self._closing = asyncio.ensure_future(self._home.retire(self._core))
+            self._debug("teardown, carrier %s", self.carrier or "none")
+            self._closing = asyncio.ensure_future(self._teardown())
         return self._closing
+
+    async def _teardown(self) -> None:
+        await self._home.retire(self._core)
 
     async def close(self) -> None:
         # The caller's cancellation or a disk that hangs in pread does not stop the teardown.
@@ -306,7 +366,7 @@ class EngineLane:
                 "to it does not answer.",
                 code=S3Code.RDMA_TRANSFER_TIMEOUT,
             ) from error
-        _raise_failure(event)
+        raise_failure(event, _DOING[kind])
         return event
 
     def _check_open(self) -> None:
@@ -319,65 +379,3 @@ class EngineLane:
 
 def _triple(remote: RemoteBuffer) -> tuple[int, int, int]:
     return remote.addr, remote.rkey, remote.length_bytes
-
-
-def _raise_failure(event: Event) -> None:
-    """The error that an event tells of, if it tells of one."""
-    doing = _DOING[event.kind]
-    match -event.status:
-        case 0:
-            return
-        case errno.EREMOTEIO:
-            raise CompletionError(
-                doing,
-                binding.wc_name(event.wc_status),
-                _BLAME[binding.wc_class(event.wc_status)],
-                binding.qp_state_name(event.qp_state),
-            )
-        case errno.ECANCELED:
-            raise TransportError(f"RDMA {doing}: the session was closed meanwhile.")
-        case errno.ENETDOWN:
-            raise TransportError(f"RDMA {doing}: the device or its port went away.")
-        case errno.ENODATA:
-            raise InternalError(f"{doing}: a stored file is shorter than its index says")
-        case code:
-            raise InternalError(f"{doing}: {os.strerror(code)}")
-
-
-def _refusal(doing: str, error: OSError) -> Exception:
-    """A verb or a check refused at once, before anything was posted."""
-    match error.errno:
-        case errno.EMSGSIZE:
-            return ClientError(
-                S3Code.INVALID_ARGUMENT, "The RDMA buffer is shorter than the transfer."
-            )
-        case errno.EACCES | errno.ENETUNREACH:
-            return ClientError(
-                S3Code.NOT_IMPLEMENTED,
-                "The RDMA peer's address is loopback where this side's is not, or the reverse, or "
-                "it is in none of rdma.allowed_networks.",
-            )
-        case errno.EBUSY | errno.ENOTCONN:
-            return RuntimeError(f"out of order: {doing}")
-        case _:
-            return TransportError(f"The device refused to {doing}: {error.strerror}.")
-
-
-def _check_route(info: FabricInfo, peer: QpAddress) -> None:
-    """Raise ClientError where packets to `peer` would vanish without a trace."""
-    if peer.qpn == 0 or peer.psn == 0:
-        raise ClientError(S3Code.INVALID_ARGUMENT, "The RDMA peer's QPN and PSN must not be 0.")
-    if info.link_layer is LinkLayer.INFINIBAND:
-        if peer.lid == 0:
-            raise ClientError(
-                S3Code.INVALID_ARGUMENT,
-                "The RDMA token has LID 0, which InfiniBand can't route: fill `lid` from "
-                "ibv_query_port.",
-            )
-        return
-    if peer.gid.startswith(_IPV4_MAPPED) != info.gid.startswith(_IPV4_MAPPED):
-        ours = "IPv4" if info.gid.startswith(_IPV4_MAPPED) else "IPv6"
-        raise ClientError(
-            S3Code.INVALID_ARGUMENT,
-            f"The RDMA token's GID is of another address family; this gateway's is {ours}.",
-        )

@@ -52,6 +52,7 @@ class FabricInfo:
         lid: 0 on Ethernet.
         mtu_bytes: the port's active MTU, capped by configuration; `mtu_active_bytes` uncapped.
         max_message_bytes: port's max_msg_sz.
+        because: why this fabric and this port, as the end of a sentence for the operator.
     """
 
     kind: str
@@ -64,6 +65,7 @@ class FabricInfo:
     mtu_bytes: int
     max_message_bytes: int
     mtu_active_bytes: int = 0
+    because: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +118,22 @@ class Lane(Protocol):
         """The lane's memory as a peer may use it: what goes into token and mr headers."""
 
     @property
+    def carrier(self) -> str:
+        """What moves the bytes: "verbs" (a device), "udp", "local"; "" before that is settled.
+
+        It is once a transfer has ended; closing the lane doesn't change it.
+        """
+
+    @property
     def memory(self) -> memoryview:
         """The lane's bytes, for hashing; valid until close."""
+
+    async def dedicate(self, owner: str) -> None:
+        """Before the memory is shown to `owner`: what anybody else left in it is overwritten.
+
+        For a peer decides where in the lane its bytes go, and what is stored are the lane's first:
+        of those it did not write itself, it would else read another's.
+        """
 
     def connect(self, peer: QpAddress) -> None:
         """INIT → RTR (rq_psn = peer.psn) → RTS (sq_psn = our own).
@@ -163,6 +179,98 @@ class Lane(Protocol):
         """QP to ERR, drain, recycle or destroy; then the memory may be lent again. Idempotent."""
 
 
+class Connection(Protocol):
+    """A queue pair that stays: many moves, several at once. Coroutines of the event loop's thread.
+
+    Its peer reaches no memory of ours. A move that fails ends the connection, and with it the
+    moves beside it; it can then only be closed.
+    """
+
+    @property
+    def local(self) -> QpAddress:
+        """Our side, with a PSN drawn fresh for this use."""
+
+    @property
+    def usable(self) -> bool:
+        """False once a move failed or it was closed."""
+
+    @property
+    def carrier(self) -> str:
+        """As ``Lane.carrier``."""
+
+    def connect(self, peer: QpAddress) -> None:
+        """As ``Lane.connect``."""
+
+    async def send(
+        self,
+        extents: Sequence[FileExtent],
+        to: RemoteBuffer,
+        *,
+        owner: str,
+        cookie: int | None,
+        deadline_s: float,
+    ) -> int:
+        """Files → staging → WRITEs into `to`; the last carries `cookie` where there is one.
+
+        Staging is shared fairly among owners (access keys). Returns the bytes sent once all were
+        acknowledged. Once it returned or raised, neither files nor `to` are touched any more.
+
+        Raises BusyError (too many wait for staging), ClientError (`to` is too short),
+        TransportError, InternalError (a file is shorter than its extents).
+        """
+
+    async def fetch(
+        self, source: RemoteBuffer, into: FileExtent, *, owner: str, deadline_s: float
+    ) -> int:
+        """READs of `source` → staging → the file at `into`, as long as that; else as `send`."""
+
+    async def close(self) -> None:
+        """QP to ERR, drain; running moves end with an error first. Idempotent."""
+
+
+class Registration(Protocol):
+    """A buffer of a client's that its link's peer may use."""
+
+    @property
+    def buffer(self) -> RemoteBuffer: ...
+
+    async def close(self) -> None:
+        """Deregister: then the peer reaches it no more, and it may be freed. Idempotent."""
+
+    def end(self) -> None:
+        """`close`, in the calling thread, whichever it is: for memory about to be freed."""
+
+
+class Link(Protocol):
+    """A client's end of a connection: it moves nothing itself, its peer does."""
+
+    @property
+    def local(self) -> QpAddress:
+        """Our side, with a PSN drawn fresh for this use."""
+
+    @property
+    def usable(self) -> bool:
+        """False once it was closed."""
+
+    @property
+    def carrier(self) -> str:
+        """As ``Lane.carrier``."""
+
+    def connect(self, peer: QpAddress) -> None:
+        """As ``Lane.connect``."""
+
+    async def register(self, buffer: Buffer, *, remote_write: bool) -> Registration:
+        """Let the peer read the buffer, or write it where remote_write.
+
+        Pinning may take a while and is done in a thread. The buffer is kept alive and of the same
+        size until it or the link is closed. Raises BusyError (too many are registered),
+        TransportError (it can't be pinned; the text names the remedy).
+        """
+
+    async def close(self) -> None:
+        """QP to ERR, drain, and deregister what is left. Idempotent."""
+
+
 class Fabric(Protocol):
     """An opened device port, with the gateway's arena of lanes or without one (a client)."""
 
@@ -187,6 +295,12 @@ class Fabric(Protocol):
         where not remote_write. Raises BusyError where `rdma.max_sessions` lanes are open,
         TransportError where the memory can't be pinned (its text names the remedy).
         """
+
+    def accept(self) -> Connection:
+        """A gateway's connection, QP in INIT. BusyError where `rdma.connections` are open."""
+
+    def dial(self) -> Link:
+        """A client's end of a connection, QP in INIT. BusyError where max_sessions are open."""
 
     async def close(self) -> None:
         """Close every lane first, then the device."""

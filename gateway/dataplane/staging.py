@@ -39,6 +39,7 @@ class Arena(Generic[L]):
         ring_bytes: what a SEND can make use of; longer lanes would idle.
         quarantine_s: rest of a lane between two uses, >= 0.
         clock: seconds, monotonic.
+        exhausted: what to say where none is free; it names the setting.
     """
 
     def __init__(
@@ -48,7 +49,9 @@ class Arena(Generic[L]):
         ring_bytes: int,
         quarantine_s: float,
         clock: Callable[[], float],
+        exhausted: str = "All RDMA staging lanes of this size are in use (rdma.lanes); retry.",
     ) -> None:
+        self._exhausted = exhausted
         self._ring_bytes = ring_bytes
         self._quarantine_s = quarantine_s
         self._clock = clock
@@ -81,7 +84,7 @@ class Arena(Generic[L]):
             lane = cls.take(now_s)
             if lane is not None:
                 return lane
-        raise BusyError("All RDMA staging lanes of this size are in use (rdma.lanes); retry.")
+        raise BusyError(self._exhausted)
 
     def give_back(self, length_bytes: int, lane: L) -> None:
         """`lane` is drained and recycled; it may be lent again after its rest."""

@@ -1,4 +1,4 @@
-"""RDMA tokens on ordinary object requests (PROTOCOL section 4): recognised, and declined.
+"""RDMA tokens on ordinary object requests (PROTOCOL section 4): recognised, carried or declined.
 
 A declined GET is a plain GET whose reply says so; the client reads the body. A declined PUT stores
 nothing and has no ETag: such requests carry no body, and an empty object in place of the client's
@@ -8,12 +8,12 @@ data would be the worst of answers.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from enum import Enum, auto
 
 from gateway.auth.sigv4 import Verified, require_signed
 from gateway.errors import ClientError, S3Code
+from gateway.rdma.rc_transfer import DECLINED, Carriage, Perform
 from gateway.s3.operations import GetObject, Operation, PutObject, UploadPart
 from gateway.s3.results import ObjectReply, Reply, XmlReply
 from gateway.wire import rdma_headers as wire
@@ -21,8 +21,6 @@ from gateway.wire import xml
 from gateway.wire.request import RequestHead
 
 RDMA_INFO = "x-rdma-info"  # libfabric clients that send no token
-
-_NOT_BY_RDMA = (wire.REPLY, "501")
 
 
 class TokenKind(Enum):
@@ -58,7 +56,8 @@ async def answer(
     head: RequestHead,
     operation: Operation,
     verified: Verified,
-    perform: Callable[[], Awaitable[Reply]],
+    perform: Perform,
+    carriage: Carriage,
 ) -> Reply:
     """Perform an authorised operation, heeding an RDMA token where the request carries one.
 
@@ -66,32 +65,41 @@ async def answer(
         head: the request's.
         operation: what it was routed to; tokens mean nothing on any but three.
         verified: what its signature proves; the token must be covered.
-        perform: the operation over plain HTTP; called at most once.
+        perform: the operation; called at most once, with None for HTTP's own body.
+        carriage: for tokens of connections.
 
     Raises:
         ClientError: InvalidRDMAToken (400), an unsigned token (400, or 403 from an anonymous
             client), RDMANotSupported (501) for a bare RC token, and what `perform` raises.
     """
     if not isinstance(operation, GetObject | PutObject | UploadPart) or not _proposes_rdma(head):
-        return await perform()
+        return await perform(None)
     require_signed(head, verified)
-    _refuse_unusable(head)
+    kinds = _kinds(head)
+    if kinds == {TokenKind.CONNECTION}:
+        carried = await carriage.carry(head, operation, verified, perform)
+        if carried is not None:
+            return carried
     if not isinstance(operation, GetObject):
         return _declined_write()
-    reply = await perform()
+    reply = await perform(None)
     if not isinstance(reply, ObjectReply):
         return reply
-    return replace(reply, headers=(*reply.headers, _NOT_BY_RDMA))
+    return replace(reply, headers=(*reply.headers, DECLINED))
 
 
 def _proposes_rdma(head: RequestHead) -> bool:
     return head.get(wire.TOKEN) is not None or head.get(RDMA_INFO) is not None
 
 
-def _refuse_unusable(head: RequestHead) -> None:
-    """Errors for tokens that no decline can answer."""
-    for token in head.values(wire.TOKEN):
-        match classify(token):
+def _kinds(head: RequestHead) -> set[TokenKind]:
+    """Which tokens there are. Raises for those that no decline can answer."""
+    tokens = tuple(head.values(wire.TOKEN))
+    kinds = {classify(token) for token in tokens}
+    if len(tokens) > 1:
+        kinds.add(TokenKind.MALFORMED)
+    for kind in kinds:
+        match kind:
             case TokenKind.MALFORMED:
                 raise ClientError(
                     S3Code.INVALID_RDMA_TOKEN,
@@ -103,13 +111,14 @@ def _refuse_unusable(head: RequestHead) -> None:
                     f"{wire.TOKEN}: a queue pair is connected by {wire.RC_PROTOCOL}'s PREPARE and "
                     "READY; use them, or plain HTTP."
                 )
+    return kinds
 
 
 def _declined_write() -> XmlReply:
     """200 without an ETag: clients that see one take the object for stored."""
     reason = S3Code.RDMA_NOT_SUPPORTED
     return XmlReply(
-        headers=(_NOT_BY_RDMA,),
+        headers=(DECLINED,),
         root=xml.element(
             "Error",
             xml.element("Code", text=reason.code),

@@ -6,24 +6,24 @@ path: `route`, `authorise` and `perform` are the ones that plain HTTP goes throu
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from gateway.auth.principal import Principal
 from gateway.auth.sigv4 import Verified, require_signed
 from gateway.config import RdmaConfig
 from gateway.dataplane.port import Fabric, Lane, Need, RemoteBuffer
-from gateway.errors import ClientError, GatewayError, InternalError, S3Code
+from gateway.errors import ClientError, InternalError, S3Code
 from gateway.rdma.aio import to_the_end
+from gateway.rdma.journal import Entry
 from gateway.rdma.keeper import Keeper
 from gateway.rdma.movement import Deadline, LaneBody, deliver
 from gateway.rdma.orders import Order, Route, argument_error, read_order
 from gateway.rdma.sessions import Event, Session, SessionTable, State, random_session_id
 from gateway.s3.body import Body
 from gateway.s3.operations import GetObject, HeadBucket, ListParts, Operation, PutObject, UploadPart
+from gateway.s3.requester import Requester
 from gateway.s3.results import ObjectReply, Reply
 from gateway.wire import rdma_headers as wire
 from gateway.wire.checksums import Algorithm, ChecksumType
@@ -32,8 +32,8 @@ from gateway.wire.rc_token import RcToken, Transport
 from gateway.wire.rdma_headers import PrepareReply, ReadyReply, ReadyRequest, RemoteMemory
 from gateway.wire.request import RequestHead
 
-Authorise = Callable[[Principal, Operation], None]
-Perform = Callable[[Operation, Body | None, Principal], Awaitable[Reply]]
+Authorise = Callable[[Requester, Operation], Awaitable[None]]
+Perform = Callable[[Operation, Body | None, Requester], Awaitable[Reply]]
 
 _PATHS = frozenset({wire.PREPARE_PATH, wire.READY_PATH, wire.CANCEL_PATH})
 
@@ -99,12 +99,13 @@ class HipobjService:
         """Whether a raw path is this protocol's, whatever the method."""
         return path in _PATHS
 
-    async def handle(self, head: RequestHead, verified: Verified) -> Reply:
+    async def handle(self, head: RequestHead, verified: Verified, requester: Requester) -> Reply:
         """Answer one request to a path that `handles` knows.
 
         Args:
             head: as received; its body is empty.
             verified: what its signature proves.
+            requester: who asks.
 
         Raises:
             GatewayError: PROTOCOL section 2's statuses.
@@ -115,11 +116,11 @@ class HipobjService:
             raise ClientError(S3Code.METHOD_NOT_ALLOWED, details={"Method": head.method})
         match head.raw_path:
             case wire.PREPARE_PATH:
-                return await self._prepare(fabric, head, verified.principal)
+                return await self._prepare(fabric, head, requester)
             case wire.READY_PATH:
-                return await self._ready(head, verified.principal)
+                return await self._ready(head, requester)
             case _:
-                return self._cancel(head, verified.principal)
+                return self._cancel(head, requester)
 
     def stats(self) -> Stats:
         return Stats(
@@ -150,13 +151,14 @@ class HipobjService:
             raise wire.unsupported("The gateway's RDMA device is gone; use plain HTTP instead.")
         return self._fabric
 
-    async def _prepare(self, fabric: Fabric, head: RequestHead, principal: Principal) -> Reply:
+    async def _prepare(self, fabric: Fabric, head: RequestHead, requester: Requester) -> Reply:
         order = read_order(head, self._route, fabric.info)
-        self._authorise(principal, order.operation)
+        await self._authorise(requester, order.operation)
         _check_size(order, self._config.max_transfer_bytes)
-        with self._keeper.opening(_owner(principal)) as session:
-            await self._look_ahead(order, principal)
+        with self._keeper.opening(_owner(requester)) as session:
+            await self._look_ahead(order, requester)
             lane = session.lane = fabric.lease(order.need, order.size_bytes)
+            await lane.dedicate(_owner(requester))
             if order.need is Need.RECEIVE:
                 lane.post_receive()  # before the client can know where to write
             if order.peer.qpn is not None:
@@ -166,61 +168,63 @@ class HipobjService:
             self._keeper.offer(session, order)
         return Reply(200, wire.prepare_reply_headers(_offer_of(session.id, order, lane, fabric)))
 
-    async def _look_ahead(self, order: Order, principal: Principal) -> None:
+    async def _look_ahead(self, order: Order, requester: Requester) -> None:
         """Raise now what READY would raise after the client has set its queue pair up."""
         match order.operation:
             case GetObject():
-                opened = await self._open(order, principal)
+                opened = await self._open(order, requester)
                 await to_the_end(opened.reader.close())
             case PutObject(bucket=bucket):
-                await self._perform(HeadBucket(bucket), None, principal)
+                await self._perform(HeadBucket(bucket), None, requester)
             case UploadPart(bucket=bucket, key=key, upload_id=upload_id):
-                await self._perform(ListParts(bucket, key, upload_id, max_parts=1), None, principal)
+                await self._perform(ListParts(bucket, key, upload_id, max_parts=1), None, requester)
 
-    async def _open(self, order: Order, principal: Principal) -> ObjectReply:
+    async def _open(self, order: Order, requester: Requester) -> ObjectReply:
         """The object as it is now, with all of the order's extent inside it."""
-        reply = await self._perform(order.operation, None, principal)
+        reply = await self._perform(order.operation, None, requester)
         if not isinstance(reply, ObjectReply):
-            raise InternalError(f"{order.verb} {order.name} was answered without an object")
+            raise InternalError(f"a {order.verb} was answered without an object")
         return reply
 
-    async def _ready(self, head: RequestHead, principal: Principal) -> Reply:
+    async def _ready(self, head: RequestHead, requester: Requester) -> Reply:
         ready = wire.parse_ready(head)
         return await self._keeper.claim(
             ready.session,
-            _owner(principal),
-            lambda session: self._transfer(session, ready, principal),
+            _owner(requester),
+            lambda session: self._transfer(session, ready, requester),
         )
 
-    def _cancel(self, head: RequestHead, principal: Principal) -> Reply:
-        self._keeper.cancel(wire.parse_cancel(head).session, _owner(principal))
+    def _cancel(self, head: RequestHead, requester: Requester) -> Reply:
+        self._keeper.cancel(wire.parse_cancel(head).session, _owner(requester))
         return Reply(204, ((wire.PROTOCOL, wire.RC_PROTOCOL),))
 
     async def _transfer(
-        self, session: Session[Order], ready: ReadyRequest, principal: Principal
+        self, session: Session[Order], ready: ReadyRequest, requester: Requester
     ) -> Reply:
         """The data phase and what follows it; whatever happens is one line in the log."""
         order, lane = session.order, session.lane
         if order is None or lane is None:
             raise ValueError("only an offered session can be claimed")
+        entry = _entry(session, order)
         started_s = self._clock()
         try:
             _check_ready(order, ready)
-            self._authorise(principal, order.operation)
+            requester = replace(requester, stated=order.stated)
+            await self._authorise(requester, order.operation)
             address = order.peer.at(ready.qpn)
             if order.peer.qpn is None:  # a loopback token: only READY brought the QPN
                 lane.connect(address)
             deadline = Deadline.after(self._clock, self._config.transfer_timeout_s)
             if order.need is Need.SEND:
-                reply = await self._send(order, lane, ready, principal, deadline)
+                reply = await self._send(order, lane, ready, requester, deadline)
             else:
-                reply = await self._receive(session, order, lane, principal, deadline)
+                reply = await self._receive(session, order, lane, requester, deadline)
         except BaseException as error:
             self._failures += 1
-            _log_failure(session, order, self._clock() - started_s, error)
+            entry.failed(self._clock() - started_s, error)
             raise
         self._count(order)
-        _log_transfer(session, order, self._clock() - started_s)
+        entry.done(self._clock() - started_s, lane.carrier)
         return reply
 
     async def _send(
@@ -228,12 +232,12 @@ class HipobjService:
         order: Order,
         lane: Lane,
         ready: ReadyRequest,
-        principal: Principal,
+        requester: Requester,
         deadline: Deadline,
     ) -> Reply:
         """GET: the object, as it is now, into the client's buffer."""
         into = _client_buffer(ready, order)
-        opened = await self._open(order, principal)
+        opened = await self._open(order, requester)
         try:
             await deliver(
                 lane, opened.reader, opened.extent, into, cookie=order.cookie, deadline=deadline
@@ -247,7 +251,7 @@ class HipobjService:
         session: Session[Order],
         order: Order,
         lane: Lane,
-        principal: Principal,
+        requester: Requester,
         deadline: Deadline,
     ) -> Reply:
         """PUT: what the client wrote into the lane becomes the object or part."""
@@ -259,7 +263,7 @@ class HipobjService:
             deadline=deadline,
             arrived=lambda: self._keeper.apply(session, Event.ARRIVED),
         )
-        reply = await self._perform(order.operation, body, principal)
+        reply = await self._perform(order.operation, body, requester)
         return _done(order, reply, body.crc64nvme)
 
     def _count(self, order: Order) -> None:
@@ -270,11 +274,12 @@ class HipobjService:
             self._received_bytes += order.size_bytes
 
 
-def _owner(principal: Principal) -> str:
+def _owner(requester: Requester) -> str:
     """The access key; `require_signed` let nobody through without one."""
-    if principal.access_key is None:
+    access_key = requester.principal.access_key
+    if access_key is None:
         raise ValueError("an anonymous request can own no session")
-    return principal.access_key
+    return access_key
 
 
 def _check_size(order: Order, max_transfer_bytes: int) -> None:
@@ -343,35 +348,7 @@ def _done(order: Order, reply: Reply, crc64nvme: str | None) -> Reply:
     return Reply(200, wire.ready_reply_headers(done))
 
 
-def _log_transfer(session: Session[Order], order: Order, took_s: float) -> None:
-    rate_gb_s = order.size_bytes / max(took_s, 1e-6) / 1e9
-    log.info(
-        "rdma %s %s %d bytes %.3f s %.3f GB/s session=%s",
-        order.verb,
-        order.name,
-        order.size_bytes,
-        took_s,
-        rate_gb_s,
-        session.id[:8],
-    )
-
-
-def _log_failure(
-    session: Session[Order], order: Order, took_s: float, error: BaseException
-) -> None:
-    match error:
-        case GatewayError():
-            reason = error.message
-        case asyncio.CancelledError():
-            reason = "cancelled"
-        case _:
-            reason = type(error).__name__
-    log.warning(
-        "rdma %s %s %d bytes failed after %.3f s: %s session=%s",
-        order.verb,
-        order.name,
-        order.size_bytes,
-        took_s,
-        reason,
-        session.id[:8],
-    )
+def _entry(session: Session[Order], order: Order) -> Entry:
+    """The transfer, as the log names it."""
+    operation = order.operation
+    return Entry(order.verb, operation.bucket, operation.key, order.size_bytes, session.id)

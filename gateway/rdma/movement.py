@@ -99,11 +99,8 @@ class LaneBody:
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome
-        computed = digester.checksums
-        self._declared.verify(digester.md5, computed)
-        self.crc64nvme = computed[Algorithm.CRC64NVME]
-        kept = {name: computed[name] for name in named or {Algorithm.CRC64NVME}}
-        return Poured(self._size_bytes, digester.md5, kept)
+        self.crc64nvme = digester.checksums[Algorithm.CRC64NVME]
+        return conclude(self._declared, digester, named)
 
     async def _store(self, staged: Staged, data: memoryview) -> None:
         fd = staged.fileno()
@@ -117,6 +114,18 @@ class LaneBody:
     async def read(self, limit_bytes: int) -> bytes:
         """No operation with an XML body moves by RDMA."""
         raise InternalError(f"an RDMA body was read as a document of up to {limit_bytes} bytes")
+
+
+def conclude(declared: Declared, digester: Digester, named: frozenset[Algorithm]) -> Poured:
+    """What came, once all of it was hashed; at least CRC64NVME, as ``Poured`` has it.
+
+    Raises:
+        ClientError: BadDigest.
+    """
+    computed = digester.checksums
+    declared.verify(digester.md5, computed)
+    kept = {name: computed[name] for name in named or {Algorithm.CRC64NVME}}
+    return Poured(digester.size_bytes, digester.md5, kept)
 
 
 async def deliver(

@@ -6,14 +6,14 @@ the one router: so conditions, metadata, checksums and tags mean what they mean 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from urllib.parse import quote
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 from gateway.dataplane.port import FabricInfo, LinkLayer, Need, QpAddress
 from gateway.errors import ClientError, S3Code
 from gateway.s3.integrity import Declared
 from gateway.s3.operations import GetObject, Operation, PutObject, UploadPart
+from gateway.s3.requester import stated_headers
 from gateway.wire import rdma_headers as wire
 from gateway.wire.rc_token import RcToken, Transport
 from gateway.wire.rdma_headers import PrepareRequest, TransferOp
@@ -74,6 +74,7 @@ class Order:
         cookie: the immediate that ends the data phase.
         peer: the client's queue pair.
         declared: the digests that a PUT's bytes are held to.
+        stated: the PREPARE's headers that policies may name; READY does not repeat them.
     """
 
     operation: GetObject | PutObject | UploadPart
@@ -81,6 +82,7 @@ class Order:
     cookie: int
     peer: Peer
     declared: Declared
+    stated: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def need(self) -> Need:
@@ -91,11 +93,6 @@ class Order:
     def verb(self) -> str:
         """GET or PUT, for a log line."""
         return "GET" if self.need is Need.SEND else "PUT"
-
-    @property
-    def name(self) -> str:
-        """bucket/key for a log line: printable ASCII without spaces."""
-        return quote(f"{self.operation.bucket}/{self.operation.key}")
 
 
 def read_order(head: RequestHead, route: Route, fabric: FabricInfo) -> Order:
@@ -111,7 +108,7 @@ def read_order(head: RequestHead, route: Route, fabric: FabricInfo) -> Order:
             says of the target.
     """
     prepare = wire.parse_prepare(head)
-    peer = _peer(prepare.token, prepare.psn, fabric)
+    peer = peer_of(prepare.token, prepare.psn, fabric)
     if prepare.op is TransferOp.PUT and prepare.offset_bytes:
         raise argument_error(
             wire.OFFSET, "a PUT writes whole objects and parts; send 0 or leave it out"
@@ -122,6 +119,7 @@ def read_order(head: RequestHead, route: Route, fabric: FabricInfo) -> Order:
         cookie=prepare.cookie,
         peer=peer,
         declared=Declared.of(head),
+        stated=stated_headers(head),
     )
 
 
@@ -163,12 +161,17 @@ def _target_head(prepare: PrepareRequest, head: RequestHead) -> RequestHead:
     )
 
 
-def _peer(token: RcToken, psn: int, fabric: FabricInfo) -> Peer:
-    """Where the client's queue pair is (PROTOCOL section 1)."""
+def peer_of(token: RcToken, psn: int, fabric: FabricInfo) -> Peer:
+    """Where the client's queue pair is (PROTOCOL section 1).
+
+    Raises:
+        ClientError: RDMANotSupported (501) for another transport, InvalidRDMAToken for LID 0 on
+            InfiniBand.
+    """
     if token.loopback:
         return Peer(None, psn, fabric.gid, fabric.lid)
     if token.transport is not Transport.RC:
-        raise wire.unsupported(f"{wire.TOKEN} names the DC transport; hipobj-rc-v2 needs RC.")
+        raise wire.unsupported(f"{wire.TOKEN} names the DC transport; RC is needed here.")
     if fabric.link_layer is LinkLayer.INFINIBAND and token.lid == 0:
         raise ClientError(
             S3Code.INVALID_RDMA_TOKEN,

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
+from gateway.auth.post_policy import SizeRange
 from gateway.storage.port import Staged
 from gateway.wire.checksums import Algorithm
+from gateway.wire.form_data import FormFields
+from gateway.wire.request import RequestHead
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +48,19 @@ class Body(Protocol):
 
     async def read(self, limit_bytes: int) -> bytes:
         """A small body (XML) in memory, verified the same way; MaxMessageLengthExceeded over it."""
+
+
+@runtime_checkable
+class Form(Body, Protocol):
+    """The body of a POST form: read the fields, hold it to them, then pour the file."""
+
+    async def read_fields(self) -> FormFields:
+        """Everything before the file. Raises ClientError: MalformedPOSTRequest, …."""
+
+    def hold_to(self, head: RequestHead, size: SizeRange) -> None:
+        """Say what the fields said of the file.
+
+        Args:
+            head: their digests, as a PUT's headers.
+            size: how long it may be; `pour` raises EntityTooLarge and EntityTooSmall.
+        """

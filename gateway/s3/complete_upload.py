@@ -15,13 +15,12 @@ from gateway.errors import ClientError, S3Code
 from gateway.s3.body import Body
 from gateway.s3.context import Context
 from gateway.s3.digest import composite_checksum, composite_etag, full_object_checksum
-from gateway.s3.documents import checksum_elements, leaf, quoted
+from gateway.s3.documents import checksum_elements, leaf, quoted, version_header
 from gateway.s3.multipart import upload_checksum
 from gateway.s3.operations import CompleteMultipartUpload
 from gateway.s3.query import MAX_PART_NUMBER
 from gateway.s3.results import XmlReply
 from gateway.storage.port import (
-    NULL_VERSION,
     ObjectDraft,
     ObjectInfo,
     PartInfo,
@@ -184,6 +183,7 @@ def _draft(
         attributes=upload.attributes,
         checksums={algorithm: checksum},
         checksum_type=kind,
+        owner=upload.owner,
     )
 
 
@@ -221,7 +221,4 @@ def _reply(info: ObjectInfo) -> XmlReply:
         leaf("ETag", quoted(info.etag)),
         *checksum_elements(info.checksums, info.checksum_type),
     )
-    versioned = info.version_id != NULL_VERSION
-    return XmlReply(
-        headers=(("x-amz-version-id", info.version_id),) if versioned else (), root=root
-    )
+    return XmlReply(headers=tuple(version_header(info)), root=root)

@@ -9,12 +9,12 @@ from dataclasses import replace
 
 from gateway.errors import ClientError, S3Code
 from gateway.s3.context import Context
-from gateway.s3.documents import checksum_elements, iso_time, leaf, quoted
+from gateway.s3.documents import checksum_elements, iso_time, leaf, quoted, version_header
 from gateway.s3.operations import CopyObject, PutObject
 from gateway.s3.put_object import store_object
 from gateway.s3.results import XmlReply
 from gateway.s3.staging import SourceBody, opened_source
-from gateway.storage.port import NULL_VERSION, ObjectAttributes, ObjectInfo
+from gateway.storage.port import ObjectAttributes, ObjectInfo
 from gateway.wire.checksums import Algorithm
 from gateway.wire.extent import Extent
 from gateway.wire.xml import document
@@ -39,7 +39,9 @@ async def copy_object(operation: CopyObject, context: Context) -> XmlReply:
                 "The specified copy source is larger than the maximum allowable size for a copy "
                 f"source: {context.limits.max_object_bytes}",
             )
-        target = PutObject(operation.bucket, operation.key, attributes, operation.conditions)
+        target = PutObject(
+            operation.bucket, operation.key, attributes, operation.conditions, operation.acl
+        )
         body = SourceBody(reader, Extent(0, source.size_bytes))
         info = await store_object(target, body, context, _checksums(operation, source))
     root = document(
@@ -48,7 +50,8 @@ async def copy_object(operation: CopyObject, context: Context) -> XmlReply:
         leaf("LastModified", iso_time(info.modified_ns)),
         *checksum_elements(info.checksums, info.checksum_type),
     )
-    return XmlReply(headers=_version_headers(source), root=root)
+    headers = (*version_header(source, "x-amz-copy-source-version-id"), *version_header(info))
+    return XmlReply(headers=headers, root=root)
 
 
 def _attributes(operation: CopyObject, source: ObjectAttributes) -> ObjectAttributes:
@@ -70,7 +73,14 @@ def _refuse_no_change(
         onto_itself
         and operation.source.version_id is None
         and not operation.replace_metadata
-        and attributes == source.attributes
+        and attributes
+        == replace(
+            attributes,
+            headers=source.attributes.headers,
+            metadata=source.attributes.metadata,
+            tags=source.attributes.tags,
+            storage_class=source.attributes.storage_class,
+        )
     ):
         raise ClientError(
             S3Code.INVALID_REQUEST,
@@ -85,9 +95,3 @@ def _checksums(operation: CopyObject, source: ObjectInfo) -> frozenset[Algorithm
     if operation.checksum_algorithm is not None:
         return frozenset({operation.checksum_algorithm})
     return frozenset(source.checksums)
-
-
-def _version_headers(source: ObjectInfo) -> tuple[tuple[str, str], ...]:
-    if source.version_id == NULL_VERSION:
-        return ()
-    return (("x-amz-copy-source-version-id", source.version_id),)

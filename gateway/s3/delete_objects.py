@@ -12,36 +12,55 @@ from xml.etree.ElementTree import Element
 from gateway.errors import ClientError, GatewayError, S3Code
 from gateway.s3.body import Body
 from gateway.s3.context import Context
-from gateway.s3.documents import leaf
+from gateway.s3.documents import leaf, truth
 from gateway.s3.operations import DeleteObject, DeleteObjects
 from gateway.s3.results import Reply, XmlReply
-from gateway.wire.conditional import NO_CONDITIONS, Conditions, unquote_etag
+from gateway.s3.retention import deletion_permit
+from gateway.storage.port import NULL_VERSION, Deletion
+from gateway.wire.conditional import Conditions, delete_conditions, unquote_etag
 from gateway.wire.names import check_key
 from gateway.wire.xml import document, element, parse_xml
 
 MAX_KEYS = 1000
 _MAX_CONCURRENT = 16
 
-# Conditions of single entries that this gateway can't hold; ignoring them would delete too much.
-_UNSERVED_CONDITIONS = frozenset({"LastModifiedTime", "Size"})
-
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """One Object of the list. `unserved` names a condition that can't be held, or is ""."""
+    """One Object of the list; the texts of its conditions, None where they are absent."""
 
     key: str
     version_id: str | None
     etag: str | None
-    unserved: str
+    modified: str | None
+    size: str | None
+
+    def conditions(self) -> Conditions:
+        """Raises InvalidArgument."""
+        if_match = None if self.etag is None else (unquote_etag(self.etag),)
+        return delete_conditions(if_match, self.modified, self.size)
 
 
 async def delete_object(operation: DeleteObject, context: Context) -> Reply:
     """204, also where there was none: a delete says what is not there afterwards."""
-    await context.storage.delete_object(
-        operation.bucket, operation.key, operation.version_id, operation.conditions
+    deletion = await _delete(operation, context)
+    headers = []
+    if deletion.delete_marker:
+        headers.append(("x-amz-delete-marker", "true"))
+    if deletion.version_id is not None:
+        headers.append(("x-amz-version-id", deletion.version_id))
+    return Reply(status=204, headers=tuple(headers))
+
+
+async def _delete(operation: DeleteObject, context: Context) -> Deletion:
+    return await context.storage.delete_object(
+        operation.bucket,
+        operation.key,
+        operation.version_id,
+        operation.conditions,
+        owner=context.principal.user_id,
+        permit=await deletion_permit(operation, context),
     )
-    return Reply(status=204)
 
 
 async def delete_objects(operation: DeleteObjects, body: Body, context: Context) -> XmlReply:
@@ -55,14 +74,18 @@ async def delete_objects(operation: DeleteObjects, body: Body, context: Context)
     await context.storage.head_bucket(operation.bucket)
     turns = asyncio.Semaphore(_MAX_CONCURRENT)
 
-    async def in_turn(entry: _Entry) -> GatewayError | None:
+    async def in_turn(entry: _Entry) -> Deletion | GatewayError:
         async with turns:
-            return await _delete_entry(operation.bucket, entry, context)
+            return await _delete_entry(operation, entry, context)
 
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(in_turn(entry)) for entry in entries]
-    outcomes = zip(entries, (task.result() for task in tasks), strict=True)
-    shown = (_outcome(entry, error) for entry, error in outcomes if error is not None or not quiet)
+    outcomes = [(entry, task.result()) for entry, task in zip(entries, tasks, strict=True)]
+    shown = (
+        _shown(entry, outcome)
+        for entry, outcome in outcomes
+        if isinstance(outcome, GatewayError) or not quiet
+    )
     return XmlReply(root=document("DeleteResult", *shown))
 
 
@@ -82,39 +105,45 @@ def _entry(found: Element) -> _Entry:
     key = found.findtext("Key")
     if not key:
         raise ClientError(S3Code.MALFORMED_XML, "An Object of a Delete document has no Key.")
-    unserved = sorted(_UNSERVED_CONDITIONS.intersection(child.tag for child in found))
     return _Entry(
         key=key,
         version_id=found.findtext("VersionId") or None,
         etag=found.findtext("ETag"),
-        unserved=unserved[0] if unserved else "",
+        modified=found.findtext("LastModifiedTime"),
+        size=found.findtext("Size"),
     )
 
 
-async def _delete_entry(bucket: str, entry: _Entry, context: Context) -> GatewayError | None:
+async def _delete_entry(
+    operation: DeleteObjects, entry: _Entry, context: Context
+) -> Deletion | GatewayError:
     """Delete one entry under its own policy check; its error is its own as well."""
-    conditions = NO_CONDITIONS
-    if entry.etag is not None:
-        conditions = Conditions(if_match=(unquote_etag(entry.etag),))
-    single = DeleteObject(bucket, entry.key, entry.version_id, conditions)
     try:
-        if entry.unserved:
-            raise ClientError(
-                S3Code.NOT_IMPLEMENTED, f"The condition {entry.unserved} is not implemented."
-            )
         check_key(entry.key, context.limits.max_key_bytes)
-        context.authorise(single)
-        await delete_object(single, context)
+        single = DeleteObject(
+            operation.bucket,
+            entry.key,
+            entry.version_id,
+            entry.conditions(),
+            operation.bypass_governance,
+        )
+        await context.authorise(single)
+        return await _delete(single, context)
     except GatewayError as error:
         return error
-    return None
 
 
-def _outcome(entry: _Entry, error: GatewayError | None) -> Element:
-    shown = element("Deleted" if error is None else "Error", leaf("Key", entry.key))
+def _shown(entry: _Entry, outcome: Deletion | GatewayError) -> Element:
+    """Deleted, with the delete marker that was made or removed; or Error."""
+    failed = isinstance(outcome, GatewayError)
+    shown = element("Error" if failed else "Deleted", leaf("Key", entry.key))
     if entry.version_id is not None:
         shown.append(leaf("VersionId", entry.version_id))
-    if error is not None:
-        shown.append(leaf("Code", error.code.code))
-        shown.append(leaf("Message", error.message))
+    match outcome:
+        case GatewayError():
+            shown.append(leaf("Code", outcome.code.code))
+            shown.append(leaf("Message", outcome.message))
+        case Deletion(delete_marker=True, version_id=marker_id):
+            shown.append(truth("DeleteMarker", True))
+            shown.append(leaf("DeleteMarkerVersionId", marker_id or NULL_VERSION))
     return shown

@@ -9,16 +9,14 @@ from collections.abc import Callable, Iterator, Mapping
 from email.utils import formatdate
 from xml.etree.ElementTree import Element
 
+from gateway.auth.accounts import Accounts
+from gateway.auth.principal import GATEWAY_ACCOUNT, Account
 from gateway.s3.query import invalid_argument
-from gateway.storage.port import ObjectInfo
+from gateway.storage.port import NULL_VERSION, ObjectInfo
 from gateway.wire.checksums import Algorithm, ChecksumType
-from gateway.wire.xml import element, url_encode
+from gateway.wire.xml import element, malformed, parse_xml, url_encode
 
 _NS_PER_S = 1_000_000_000
-
-# Everything in a gateway belongs to one owner; S3's ids are 64 hex digits, and never change.
-OWNER_ID = "5e0f7f3c2d1b49a8867a4c0b1d2e3f405162738495a6b7c8d9eaf0b1c2d3e4f5"
-OWNER_NAME = "s3rdma"
 
 
 def leaf(name: str, value: str | int) -> Element:
@@ -31,15 +29,45 @@ def truth(name: str, value: bool) -> Element:
     return element(name, text="true" if value else "false")
 
 
+def read_truth(text: str) -> bool:
+    """The value of an xs:boolean. Raises MalformedXML."""
+    match text.lower():
+        case "true" | "1":
+            return True
+        case "false" | "0":
+            return False
+    raise malformed("A boolean must be true or false.")
+
+
+def stored_document(text: str) -> Element | None:
+    """The root of a document that storage keeps as text; None for "", where there is none."""
+    data = text.encode("utf-8")
+    return parse_xml(data, len(data)) if data else None
+
+
 def owner(name: str = "Owner") -> Element:
     """The owner of everything, as Owner, Initiator or Grantee."""
-    return element(name, leaf("ID", OWNER_ID), leaf("DisplayName", OWNER_NAME))
+    return element(
+        name, leaf("ID", GATEWAY_ACCOUNT.user_id), leaf("DisplayName", GATEWAY_ACCOUNT.display_name)
+    )
+
+
+def owned_by(owner_id: str, accounts: Accounts, name: str = "Owner") -> Element:
+    """An account as Owner, Initiator or Grantee; `owner_id` as storage records have it."""
+    account = accounts.by_id(owner_id) or Account(owner_id, "")
+    return element(name, leaf("ID", account.user_id), leaf("DisplayName", account.display_name))
 
 
 def iso_time(time_ns: int) -> str:
     """A document's time stamp: whole seconds like the Last-Modified header, so both compare."""
     moment = time.gmtime(time_ns // _NS_PER_S)
     return time.strftime("%Y-%m-%dT%H:%M:%S.000Z", moment)
+
+
+def exact_time(time_ns: int) -> str:
+    """A time stamp in milliseconds, which a client may send back without making it earlier."""
+    whole = iso_time(time_ns).removesuffix(".000Z")
+    return f"{whole}.{time_ns % _NS_PER_S // 1_000_000:03}Z"
 
 
 def http_date(time_ns: int) -> str:
@@ -50,6 +78,12 @@ def http_date(time_ns: int) -> str:
 def quoted(etag: str) -> str:
     """An ETag as headers and documents carry it."""
     return f'"{etag}"'
+
+
+def version_header(info: ObjectInfo, name: str = "x-amz-version-id") -> Iterator[tuple[str, str]]:
+    """The object's version, where it has one of its own; `name` is another for a copy's source."""
+    if info.version_id != NULL_VERSION:
+        yield name, info.version_id
 
 
 def checksum_headers(
@@ -87,6 +121,12 @@ def object_facts(info: ObjectInfo) -> Iterator[Element]:
 def shown(encode: bool) -> Callable[[str], str]:
     """How a list shows keys, prefixes and markers: encoding-type=url, or as they are."""
     return url_encode if encode else str
+
+
+def shown_delimiter(delimiter: str, show: Callable[[str], str]) -> Iterator[Element]:
+    """Delimiter, only where there is one."""
+    if delimiter:
+        yield leaf("Delimiter", show(delimiter))
 
 
 def common_prefixes(prefixes: tuple[str, ...], show: Callable[[str], str]) -> Iterator[Element]:

@@ -5,16 +5,18 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from gateway.errors import ClientError, S3Code
 from gateway.s3.context import Context
-from gateway.s3.documents import checksum_headers, http_date, quoted
+from gateway.s3.documents import checksum_headers, http_date, quoted, version_header
+from gateway.s3.object_lock import lock_headers
 from gateway.s3.operations import GetObject, HeadObject
 from gateway.s3.results import ObjectReply, Reply
-from gateway.storage.port import NULL_VERSION, ObjectInfo
+from gateway.storage.port import ObjectInfo, PartInfo
 from gateway.wire.byte_range import RangeSpec, content_range, unsatisfied_range
+from gateway.wire.checksums import Algorithm
 from gateway.wire.conditional import Outcome, evaluate, parse_http_date, unquote_etag
 from gateway.wire.extent import Extent
 
@@ -27,10 +29,16 @@ _CACHE_HEADERS = ("cache-control", "expires")
 
 @dataclass(frozen=True, slots=True)
 class _Selection:
-    """Which bytes are asked for, and whether they are less than the whole object."""
+    """Which bytes are asked for.
+
+    Attributes:
+        partial: they are less than the whole object.
+        checksums: of just these bytes, where they are known.
+    """
 
     extent: Extent
     partial: bool
+    checksums: Mapping[Algorithm, str] = field(default_factory=dict)
 
 
 async def get_object(operation: GetObject, context: Context) -> ObjectReply:
@@ -93,7 +101,7 @@ def _select(operation: GetObject | HeadObject, info: ObjectInfo) -> _Selection:
         return _select_part(operation.part_number, info)
     wanted = operation.byte_range
     if wanted is None or not _range_applies(operation.if_range, info):
-        return _Selection(Extent(0, info.size_bytes), partial=False)
+        return _Selection(Extent(0, info.size_bytes), False, info.checksums)
     extent = wanted.resolve(info.size_bytes)
     if extent is None:
         raise _invalid_range(wanted, info)
@@ -102,14 +110,17 @@ def _select(operation: GetObject | HeadObject, info: ObjectInfo) -> _Selection:
 
 def _select_part(number: int, info: ObjectInfo) -> _Selection:
     """A part of a multipart object; any other object is its own first part."""
-    sizes = [part.size_bytes for part in info.parts] or [info.size_bytes]
-    if number > len(sizes):
+    whole = PartInfo(1, info.size_bytes, info.etag, info.modified_ns, info.checksums)
+    parts = info.parts or (whole,)
+    if number > len(parts):
         raise ClientError(
             S3Code.INVALID_PART_NUMBER,
-            details={"ActualPartCount": str(len(sizes)), "PartNumberRequested": str(number)},
+            details={"ActualPartCount": str(len(parts)), "PartNumberRequested": str(number)},
         )
-    extent = Extent(sum(sizes[: number - 1]), sizes[number - 1])
-    return _Selection(extent, partial=extent.length_bytes > 0)  # no Content-Range says "nothing"
+    part = parts[number - 1]
+    extent = Extent(sum(before.size_bytes for before in parts[: number - 1]), part.size_bytes)
+    kept = {name: value for name, value in part.checksums.items() if name in info.checksums}
+    return _Selection(extent, extent.length_bytes > 0, kept)  # no Content-Range says "nothing"
 
 
 def _range_applies(if_range: str | None, info: ObjectInfo) -> bool:
@@ -161,15 +172,15 @@ def _reply_headers(
     }.items()
     if selection.partial:
         yield "content-range", content_range(selection.extent, info.size_bytes)
-    elif operation.checksum_mode:  # a checksum of the whole says nothing about a piece
-        yield from checksum_headers(info.checksums, info.checksum_type)
-    if info.version_id != NULL_VERSION:
-        yield "x-amz-version-id", info.version_id
+    if operation.checksum_mode:
+        yield from checksum_headers(selection.checksums, info.checksum_type)
+    yield from version_header(info)
     if operation.part_number is not None and info.parts:
         yield "x-amz-mp-parts-count", str(len(info.parts))
     if attributes.storage_class != "STANDARD":
         yield "x-amz-storage-class", attributes.storage_class
     if attributes.tags:
         yield "x-amz-tagging-count", str(len(attributes.tags))
+    yield from lock_headers(attributes)
     for name, value in attributes.metadata.items():
         yield f"x-amz-meta-{name}", value

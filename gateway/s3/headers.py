@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
+from types import MappingProxyType
 
 from gateway.config import HttpLimits
 from gateway.errors import ClientError, S3Code
+from gateway.s3.object_lock import lock_of_headers
 from gateway.s3.operations import CopySource
+from gateway.s3.ownership import ObjectOwnership
+from gateway.s3.query import invalid_argument
+from gateway.s3.tagging import parse_tagging_header
 from gateway.storage.port import ObjectAttributes
 from gateway.wire.checksums import Algorithm, ChecksumType, requested_type
 from gateway.wire.conditional import parse_conditions
 from gateway.wire.names import check_bucket_name, check_key
-from gateway.wire.request import RequestHead, decode_path, decode_query
+from gateway.wire.request import RequestHead, decode_path
 
 _META_PREFIX = "x-amz-meta-"
 _COPY_PREFIX = "x-amz-copy-source-"
@@ -27,17 +33,14 @@ _KEPT_HEADERS = (
     "x-amz-website-redirect-location",
 )
 
-# Headers that ask for something this gateway would otherwise silently not do: store encrypted,
-# lock, append, or grant access to others.
-_UNSERVED_PREFIXES = (
-    "x-amz-grant-",
-    "x-amz-object-lock-",
-    "x-amz-server-side-encryption",
-    "x-amz-copy-source-server-side-encryption",
-    "x-amz-write-offset-bytes",
-    "x-amz-if-match-",
+# Headers that ask for something this gateway would otherwise silently not do, and what that is.
+_UNSERVED: Mapping[str, str] = MappingProxyType(
+    {
+        "x-amz-server-side-encryption": "this gateway stores objects as they are",
+        "x-amz-copy-source-server-side-encryption": "this gateway stores objects as they are",
+        "x-amz-write-offset-bytes": "objects can't be appended to",
+    }
 )
-_SERVED_ACLS = frozenset({"private", "bucket-owner-full-control", "bucket-owner-read"})
 
 _STORAGE_CLASSES = frozenset(
     {
@@ -55,10 +58,6 @@ _STORAGE_CLASSES = frozenset(
     }
 )
 
-_MAX_TAGS = 10
-_MAX_TAG_KEY_CHARS = 128
-_MAX_TAG_VALUE_CHARS = 256
-
 
 class Directive(Enum):
     """x-amz-metadata-directive and x-amz-tagging-directive."""
@@ -69,20 +68,18 @@ class Directive(Enum):
 
 def refuse_unserved(head: RequestHead) -> None:
     """NotImplemented for a header whose promise would be broken, naming it."""
-    for name, value in head.headers:
-        if name.startswith(_UNSERVED_PREFIXES):
-            raise ClientError(S3Code.NOT_IMPLEMENTED, f"The header {name} is not implemented.")
-        if name == "x-amz-acl" and value not in _SERVED_ACLS:
-            raise ClientError(
-                S3Code.NOT_IMPLEMENTED,
-                "Canned ACLs other than private are not implemented (header x-amz-acl).",
-            )
+    for name, _ in head.headers:
+        for prefix, why in _UNSERVED.items():
+            if name.startswith(prefix):
+                raise ClientError(
+                    S3Code.NOT_IMPLEMENTED, f"The header {name} is not implemented: {why}."
+                )
 
 
 def object_attributes(head: RequestHead, limits: HttpLimits) -> ObjectAttributes:
     """Everything a client says of an object it writes.
 
-    Raises ClientError: MetadataTooLarge, InvalidTag, InvalidStorageClass.
+    Raises ClientError: MetadataTooLarge, InvalidTag, InvalidStorageClass, InvalidArgument (locks).
     """
     kept: dict[str, str] = {}
     for name in _KEPT_HEADERS:
@@ -91,18 +88,21 @@ def object_attributes(head: RequestHead, limits: HttpLimits) -> ObjectAttributes
             value = _without_aws_chunked(value)
         if value:
             kept[name] = value
+    retention, legal_hold = lock_of_headers(head)
     return ObjectAttributes(
         headers=kept,
         metadata=_metadata(head, limits.max_metadata_bytes),
-        tags=parse_tags(head.get("x-amz-tagging") or ""),
+        tags=parse_tagging_header(head.get("x-amz-tagging") or ""),
         storage_class=_storage_class(head),
+        retention=retention,
+        legal_hold=legal_hold,
     )
 
 
 def _without_aws_chunked(value: str) -> str:
     """The codings of the object itself: `aws-chunked` is the transfer's."""
-    codings = (coding.strip() for coding in value.split(","))
-    return ",".join(one for one in codings if one and one.lower() != "aws-chunked")
+    codings = [coding for coding in value.split(",") if coding.strip().lower() != "aws-chunked"]
+    return ",".join(codings).strip(" \t,")
 
 
 def _metadata(head: RequestHead, limit_bytes: int) -> dict[str, str]:
@@ -120,28 +120,6 @@ def _metadata(head: RequestHead, limit_bytes: int) -> dict[str, str]:
     return metadata
 
 
-def parse_tags(text: str) -> tuple[tuple[str, str], ...]:
-    """x-amz-tagging: a form-encoded list of at most ten tags. Raises InvalidTag."""
-    tags: dict[str, str] = {}
-    try:
-        fields = decode_query(text)
-    except ClientError as error:
-        raise ClientError(S3Code.INVALID_TAG, "x-amz-tagging is not well encoded.") from error
-    for key, value in fields:
-        if key in tags:
-            raise ClientError(S3Code.INVALID_TAG, "x-amz-tagging repeats a tag key.")
-        if not 1 <= len(key) <= _MAX_TAG_KEY_CHARS or len(value) > _MAX_TAG_VALUE_CHARS:
-            raise ClientError(
-                S3Code.INVALID_TAG,
-                f"A tag key has 1 to {_MAX_TAG_KEY_CHARS} characters, "
-                f"a tag value at most {_MAX_TAG_VALUE_CHARS}.",
-            )
-        tags[key] = value
-    if len(tags) > _MAX_TAGS:
-        raise ClientError(S3Code.INVALID_TAG, f"An object has at most {_MAX_TAGS} tags.")
-    return tuple(tags.items())
-
-
 def _storage_class(head: RequestHead) -> str:
     value = head.get("x-amz-storage-class") or "STANDARD"
     if value not in _STORAGE_CLASSES:
@@ -152,8 +130,10 @@ def _storage_class(head: RequestHead) -> str:
 def copy_source(head: RequestHead) -> CopySource | None:
     """x-amz-copy-source and its conditions, or None where the header is absent.
 
-    Split at the first "/" before decoding, so that "%2F" stays part of the key; a leading "/" is
-    optional; ``?versionId=`` is cut off first, for a "?" of the key arrives as "%3F".
+    Split at the first "/" before decoding, so that "%2F" stays part of the key; where there is
+    none, the client escaped the whole, separator and all. A leading "/" is optional;
+    ``?versionId=`` is cut off first, for a "?" of the key arrives as "%3F". "+" is a space, as in
+    a query: real clients escape it so, and S3 reads it so.
     """
     value = head.get("x-amz-copy-source")
     if value is None:
@@ -161,14 +141,17 @@ def copy_source(head: RequestHead) -> CopySource | None:
     # Header text is latin-1; a client that escaped nothing sent UTF-8.
     utf8 = value.encode("latin-1").decode("utf-8", "surrogateescape")
     path, separator, version = utf8.rpartition("?versionId=")
-    raw_bucket, _, raw_key = (path if separator else utf8).removeprefix("/").partition("/")
-    if not raw_bucket or not raw_key:
+    escaped = (path if separator else utf8).replace("+", " ").removeprefix("/")
+    if "/" in escaped:
+        bucket, key = map(decode_path, escaped.split("/", 1))
+    else:
+        bucket, _, key = decode_path(escaped).removeprefix("/").partition("/")
+    if not bucket or not key:
         raise ClientError(
             S3Code.INVALID_ARGUMENT,
             "Copy Source must mention the source bucket and key: sourcebucket/sourcekey",
             details={"ArgumentName": "x-amz-copy-source", "ArgumentValue": value},
         )
-    bucket, key = decode_path(raw_bucket), decode_path(raw_key)
     check_bucket_name(bucket)
     check_key(key)
     return CopySource(
@@ -176,7 +159,28 @@ def copy_source(head: RequestHead) -> CopySource | None:
         key=key,
         version_id=version if separator else None,
         conditions=parse_conditions(head, prefix=_COPY_PREFIX),
+        expected_owner=head.get("x-amz-source-expected-bucket-owner"),
     )
+
+
+def flag(head: RequestHead, name: str) -> bool:
+    """Whether the header `name` says true, in any case."""
+    return (head.get(name) or "").lower() == "true"
+
+
+def bypass_governance(head: RequestHead) -> bool:
+    """Whether a request asks to override retentions in GOVERNANCE mode."""
+    return flag(head, "x-amz-bypass-governance-retention")
+
+
+def object_ownership(head: RequestHead) -> ObjectOwnership | None:
+    """x-amz-object-ownership, or None. InvalidArgument where it is none of S3's words."""
+    value = head.get("x-amz-object-ownership")
+    try:
+        return None if value is None else ObjectOwnership(value)
+    except ValueError as error:
+        message = "Invalid x-amz-object-ownership header"
+        raise invalid_argument("x-amz-object-ownership", value or "", message) from error
 
 
 def directive(head: RequestHead, name: str) -> Directive:

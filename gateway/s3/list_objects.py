@@ -1,16 +1,17 @@
-"""Listing a bucket: ListObjects versions 1 and 2, and ListObjectVersions.
+"""Listing a bucket: ListObjects versions 1 and 2.
 
-All three show pages of the same walk (``Storage.list_objects``); they differ in how a page names
-the place where the next one begins. What is encoded for display never takes part in a comparison.
+Both show pages of the same walk (``Storage.list_objects``); they differ in how a page names the
+place where the next one begins. What is encoded for display never takes part in a comparison.
 
 https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from xml.etree.ElementTree import Element
 
+from gateway.auth.accounts import Accounts
 from gateway.s3.context import Context
 from gateway.s3.documents import (
     common_prefixes,
@@ -18,15 +19,16 @@ from gateway.s3.documents import (
     encoding_type,
     leaf,
     object_facts,
-    owner,
+    owned_by,
     resume_after,
     shown,
+    shown_delimiter,
     truth,
 )
-from gateway.s3.operations import ListObjects, ListObjectsV2, ListObjectVersions
+from gateway.s3.operations import ListObjects, ListObjectsV2
 from gateway.s3.results import XmlReply
 from gateway.storage.port import ListQuery, ObjectInfo
-from gateway.wire.xml import document, element
+from gateway.wire.xml import document, element, holds
 
 
 async def list_objects(operation: ListObjects, context: Context) -> XmlReply:
@@ -44,18 +46,23 @@ async def list_objects(operation: ListObjects, context: Context) -> XmlReply:
     root = document(
         "ListBucketResult",
         leaf("Name", operation.bucket),
-        leaf("Prefix", show(operation.prefix)),
+        leaf("Prefix", _own_prefix(operation.prefix, show)),
         leaf("Marker", show(operation.marker)),
         leaf("MaxKeys", operation.max_keys),
-        *_delimiter(operation.delimiter, show),
+        *shown_delimiter(operation.delimiter, show),
         *encoding_type(operation.encode),
         truth("IsTruncated", page.next_after is not None),
     )
     if page.next_after is not None and operation.delimiter:
         root.append(leaf("NextMarker", show(page.next_after)))
-    root.extend(_contents(info, show, with_owner=True) for info in page.objects)
+    root.extend(_contents(info, show, context.accounts) for info in page.objects)
     root.extend(common_prefixes(page.prefixes, show))
     return XmlReply(root=root)
+
+
+def _own_prefix(prefix: str, show: Callable[[str], str]) -> str:
+    """Version 1's prefix, as it was sent where XML can hold it: botocore decodes all but this."""
+    return prefix if holds(prefix) else show(prefix)
 
 
 async def list_objects_v2(operation: ListObjectsV2, context: Context) -> XmlReply:
@@ -77,7 +84,7 @@ async def list_objects_v2(operation: ListObjectsV2, context: Context) -> XmlRepl
         leaf("Prefix", show(operation.prefix)),
         leaf("KeyCount", len(page.objects) + len(page.prefixes)),
         leaf("MaxKeys", operation.max_keys),
-        *_delimiter(operation.delimiter, show),
+        *shown_delimiter(operation.delimiter, show),
         *encoding_type(operation.encode),
         truth("IsTruncated", page.next_after is not None),
     )
@@ -87,65 +94,15 @@ async def list_objects_v2(operation: ListObjectsV2, context: Context) -> XmlRepl
         root.append(leaf("NextContinuationToken", continuation_token(page.next_after)))
     if operation.start_after:
         root.append(leaf("StartAfter", show(operation.start_after)))
-    root.extend(_contents(info, show, operation.fetch_owner) for info in page.objects)
+    accounts = context.accounts if operation.fetch_owner else None
+    root.extend(_contents(info, show, accounts) for info in page.objects)
     root.extend(common_prefixes(page.prefixes, show))
     return XmlReply(root=root)
 
 
-async def list_object_versions(operation: ListObjectVersions, context: Context) -> XmlReply:
-    """Every key's one version: ``null``, the latest.
-
-    A key marker lists after all versions of that key, and with a version marker after that one of
-    them; where each key has a single version, both are the same place.
-    """
-    show = shown(operation.encode)
-    page = await context.storage.list_objects(
-        ListQuery(
-            operation.bucket,
-            operation.prefix,
-            operation.delimiter,
-            after=operation.key_marker,
-            limit=operation.max_keys,
-        )
-    )
-    root = document(
-        "ListVersionsResult",
-        leaf("Name", operation.bucket),
-        leaf("Prefix", show(operation.prefix)),
-        leaf("KeyMarker", show(operation.key_marker)),
-        leaf("VersionIdMarker", operation.version_id_marker),
-        leaf("MaxKeys", operation.max_keys),
-        *_delimiter(operation.delimiter, show),
-        *encoding_type(operation.encode),
-        truth("IsTruncated", page.next_after is not None),
-    )
-    if page.next_after is not None:
-        root.append(leaf("NextKeyMarker", show(page.next_after)))
-        if page.objects and page.objects[-1].key == page.next_after:
-            root.append(leaf("NextVersionIdMarker", page.objects[-1].version_id))
-    root.extend(_version(info, show) for info in page.objects)
-    root.extend(common_prefixes(page.prefixes, show))
-    return XmlReply(root=root)
-
-
-def _delimiter(delimiter: str, show: Callable[[str], str]) -> Iterator[Element]:
-    if delimiter:
-        yield leaf("Delimiter", show(delimiter))
-
-
-def _contents(info: ObjectInfo, show: Callable[[str], str], with_owner: bool) -> Element:
+def _contents(info: ObjectInfo, show: Callable[[str], str], accounts: Accounts | None) -> Element:
+    """One object; its owner where `accounts` say who that is."""
     entry = element("Contents", leaf("Key", show(info.key)), *object_facts(info))
-    if with_owner:
-        entry.append(owner())
+    if accounts is not None:
+        entry.append(owned_by(info.owner, accounts))
     return entry
-
-
-def _version(info: ObjectInfo, show: Callable[[str], str]) -> Element:
-    return element(
-        "Version",
-        leaf("Key", show(info.key)),
-        leaf("VersionId", info.version_id),
-        truth("IsLatest", True),
-        *object_facts(info),
-        owner(),
-    )

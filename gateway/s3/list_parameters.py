@@ -31,6 +31,7 @@ def list_buckets(query: Query) -> ListBuckets:
 def list_objects(request: Addressed) -> ListObjects | ListObjectsV2:
     """GET of a bucket: version 1 without list-type, version 2 with list-type=2."""
     query = request.query
+    _refuse_unordered(query)
     version = query.get("list-type")
     if version == "2":
         return _list_objects_v2(request)
@@ -44,6 +45,18 @@ def list_objects(request: Addressed) -> ListObjects | ListObjectsV2:
         max_keys=_entries(query, "max-keys"),
         encode=query.encode(),
     )
+
+
+def _refuse_unordered(query: Query) -> None:
+    """Ceph RGW's ``allow-unordered``: our order is one of those allowed, but for a delimiter.
+
+    https://docs.ceph.com/en/latest/radosgw/s3/bucketops/
+    """
+    unordered = query.text("allow-unordered")
+    if unordered.lower() == "true" and query.text("delimiter"):
+        raise invalid_argument(
+            "allow-unordered", unordered, "An unordered listing can't have a delimiter."
+        )
 
 
 def _list_objects_v2(request: Addressed) -> ListObjectsV2:

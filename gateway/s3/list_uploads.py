@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from xml.etree.ElementTree import Element
 
+from gateway.auth.accounts import Accounts
 from gateway.s3.context import Context
 from gateway.s3.documents import (
     checksum_elements,
@@ -15,9 +16,10 @@ from gateway.s3.documents import (
     encoding_type,
     iso_time,
     leaf,
-    owner,
+    owned_by,
     quoted,
     shown,
+    shown_delimiter,
     truth,
 )
 from gateway.s3.operations import ListMultipartUploads, ListParts
@@ -48,15 +50,14 @@ async def list_uploads(operation: ListMultipartUploads, context: Context) -> Xml
         leaf("UploadIdMarker", upload_id_marker),
         leaf("Prefix", show(operation.prefix)),
         leaf("MaxUploads", operation.max_uploads),
-        truth("IsTruncated", page.next_key is not None),
+        *shown_delimiter(operation.delimiter, show),
         *encoding_type(operation.encode),
+        truth("IsTruncated", page.next_key is not None),
     )
-    if operation.delimiter:
-        root.append(leaf("Delimiter", show(operation.delimiter)))
     if page.next_key is not None:
         root.append(leaf("NextKeyMarker", show(page.next_key)))
         root.append(leaf("NextUploadIdMarker", page.next_upload_id or ""))
-    root.extend(_upload(upload, show) for upload in page.uploads)
+    root.extend(_upload(upload, show, context.accounts) for upload in page.uploads)
     root.extend(common_prefixes(page.prefixes, show))
     return XmlReply(root=root)
 
@@ -77,8 +78,7 @@ async def list_parts(operation: ListParts, context: Context) -> XmlReply:
         leaf("MaxParts", operation.max_parts),
         truth("IsTruncated", more),
         *encoding_type(operation.encode),
-        owner("Initiator"),
-        owner(),
+        *_owners(upload, context.accounts),
         leaf("StorageClass", upload.attributes.storage_class),
         *_checksum_choice(upload),
     )
@@ -88,17 +88,21 @@ async def list_parts(operation: ListParts, context: Context) -> XmlReply:
     return XmlReply(root=root)
 
 
-def _upload(upload: UploadInfo, show: Callable[[str], str]) -> Element:
+def _upload(upload: UploadInfo, show: Callable[[str], str], accounts: Accounts) -> Element:
     return element(
         "Upload",
         leaf("Key", show(upload.key)),
         leaf("UploadId", upload.upload_id),
-        owner("Initiator"),
-        owner(),
+        *_owners(upload, accounts),
         leaf("StorageClass", upload.attributes.storage_class),
         leaf("Initiated", iso_time(upload.initiated_ns)),
         *_checksum_choice(upload),
     )
+
+
+def _owners(upload: UploadInfo, accounts: Accounts) -> tuple[Element, Element]:
+    """Who began it, and whose object it will be: the same account."""
+    return owned_by(upload.owner, accounts, "Initiator"), owned_by(upload.owner, accounts)
 
 
 def _checksum_choice(upload: UploadInfo) -> Iterator[Element]:

@@ -6,16 +6,23 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpuoverview.html
 from __future__ import annotations
 
 from gateway.errors import ClientError, S3Code
+from gateway.s3.authorship import author
 from gateway.s3.body import Body, Poured
 from gateway.s3.context import Context
-from gateway.s3.documents import checksum_elements, checksum_headers, iso_time, leaf, quoted
+from gateway.s3.documents import (
+    checksum_elements,
+    checksum_headers,
+    iso_time,
+    leaf,
+    quoted,
+    version_header,
+)
 from gateway.s3.operations import (
     AbortMultipartUpload,
     CreateMultipartUpload,
     UploadPart,
     UploadPartCopy,
 )
-from gateway.s3.query import invalid_argument
 from gateway.s3.results import Reply, XmlReply
 from gateway.s3.staging import SourceBody, opened_source, staged_bytes
 from gateway.storage.port import ObjectDraft, PartInfo, UploadInfo
@@ -27,12 +34,14 @@ from gateway.wire.xml import document
 
 async def create_upload(operation: CreateMultipartUpload, context: Context) -> XmlReply:
     """A new upload id; attributes and checksum choice are kept for the finished object."""
+    authored = await author(operation.bucket, operation.attributes, operation.acl, context)
     upload = await context.storage.create_upload(
         operation.bucket,
         operation.key,
-        operation.attributes,
+        authored.attributes,
         operation.checksum_algorithm,
         operation.checksum_type,
+        authored.owner,
     )
     headers = []
     if upload.checksum_algorithm is not None:
@@ -77,7 +86,8 @@ async def upload_part_copy(operation: UploadPartCopy, context: Context) -> XmlRe
         leaf("LastModified", iso_time(part.modified_ns)),
         *checksum_elements(part.checksums, None),
     )
-    return XmlReply(root=root)
+    headers = tuple(version_header(reader.info, "x-amz-copy-source-version-id"))
+    return XmlReply(headers=headers, root=root)
 
 
 def upload_checksum(upload: UploadInfo) -> tuple[Algorithm, ChecksumType]:
@@ -126,9 +136,9 @@ def _source_extent(wanted: RangeSpec | None, size_bytes: int) -> Extent:
         return Extent(0, size_bytes)
     extent = wanted.resolve(size_bytes)
     if extent is None or wanted.last is None or extent.end_bytes != wanted.last + 1:
-        raise invalid_argument(
-            "x-amz-copy-source-range",
-            wanted.text,
+        raise ClientError(
+            S3Code.INVALID_RANGE,
             f"Range specified is not valid for source object of size: {size_bytes}",
+            details={"RangeRequested": wanted.text, "ActualObjectSize": str(size_bytes)},
         )
     return extent

@@ -6,7 +6,7 @@ from gateway.errors import ClientError, S3Code
 from gateway.s3 import headers
 from gateway.s3.addressed import Addressed, method_not_allowed
 from gateway.s3.headers import Directive
-from gateway.s3.list_parameters import list_parts
+from gateway.s3.list_parameters import MAX_LIST_ENTRIES, list_parts
 from gateway.s3.operations import (
     AbortMultipartUpload,
     CompleteMultipartUpload,
@@ -14,17 +14,22 @@ from gateway.s3.operations import (
     CreateMultipartUpload,
     DeleteObject,
     GetObject,
+    GetObjectAttributes,
     HeadObject,
+    ObjectAttribute,
     Operation,
     PutObject,
     UploadPart,
     UploadPartCopy,
 )
-from gateway.s3.query import Query, invalid_argument
+from gateway.s3.query import MAX_PART_NUMBER, Query, bounded_integer, invalid_argument
 from gateway.wire.byte_range import parse_copy_range, parse_range
 from gateway.wire.checksums import requested_algorithm
-from gateway.wire.conditional import Conditions, parse_conditions
+from gateway.wire.conditional import Conditions, parse_conditions, parse_delete_conditions
+from gateway.wire.grants import parse_acl_headers
 from gateway.wire.request import RequestHead
+
+_ATTRIBUTES = "x-amz-object-attributes"
 
 # GetObject's response-* parameters and the reply headers they replace.
 # https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html
@@ -93,6 +98,36 @@ def head_object(request: Addressed) -> HeadObject:
     )
 
 
+def get_attributes(request: Addressed) -> GetObjectAttributes:
+    """GET ?attributes; x-amz-object-attributes names at least one of them."""
+    head = request.head
+    words = [word.strip() for word in (head.get(_ATTRIBUTES) or "").split(",")]
+    try:
+        wanted = frozenset(ObjectAttribute(word) for word in words)
+    except ValueError as error:
+        raise invalid_argument(
+            _ATTRIBUTES, ",".join(words), "Invalid attribute name specified."
+        ) from error
+    return GetObjectAttributes(
+        request.bucket,
+        request.key,
+        request.query.version_id(),
+        wanted,
+        part_number_marker=bounded_integer(
+            "x-amz-part-number-marker",
+            head.get("x-amz-part-number-marker"),
+            default=0,
+            most=MAX_PART_NUMBER,
+        ),
+        max_parts=bounded_integer(
+            "x-amz-max-parts",
+            head.get("x-amz-max-parts"),
+            default=MAX_LIST_ENTRIES,
+            most=MAX_LIST_ENTRIES,
+        ),
+    )
+
+
 def put_or_copy_object(request: Addressed) -> PutObject | CopyObject:
     """PUT of a whole object; x-amz-copy-source makes it a copy."""
     head = request.head
@@ -100,9 +135,10 @@ def put_or_copy_object(request: Addressed) -> PutObject | CopyObject:
         raise ClientError(S3Code.INVALID_ARGUMENT, "A PUT with partNumber needs uploadId as well.")
     attributes = headers.object_attributes(head, request.limits)
     conditions = _write_conditions(head)
+    acl = parse_acl_headers(head)
     source = headers.copy_source(head)
     if source is None:
-        return PutObject(request.bucket, request.key, attributes, conditions)
+        return PutObject(request.bucket, request.key, attributes, conditions, acl)
     return CopyObject(
         request.bucket,
         request.key,
@@ -112,16 +148,18 @@ def put_or_copy_object(request: Addressed) -> PutObject | CopyObject:
         replace_tags=headers.directive(head, "x-amz-tagging-directive") is Directive.REPLACE,
         checksum_algorithm=requested_algorithm(head),
         conditions=conditions,
+        acl=acl,
     )
 
 
 def delete_object(request: Addressed) -> DeleteObject:
-    """DELETE of an object; If-Match is its only condition."""
+    """DELETE of an object."""
     return DeleteObject(
         request.bucket,
         request.key,
         request.query.version_id(),
-        Conditions(if_match=parse_conditions(request.head).if_match),
+        parse_delete_conditions(request.head),
+        headers.bypass_governance(request.head),
     )
 
 
@@ -134,6 +172,7 @@ def create_upload(request: Addressed) -> CreateMultipartUpload:
         headers.object_attributes(request.head, request.limits),
         checksum_algorithm=algorithm,
         checksum_type=headers.checksum_type(request.head, algorithm),
+        acl=parse_acl_headers(request.head),
     )
 
 
@@ -189,10 +228,10 @@ def _complete_upload(request: Addressed, upload_id: str) -> CompleteMultipartUpl
 
 
 def _write_conditions(head: RequestHead) -> Conditions:
-    """If-Match and If-None-Match of a write; dates are no write conditions in S3."""
+    """If-Match and If-None-Match of a write; dates are no write conditions in S3.
+
+    Of If-None-Match S3 itself knows only ``*``; an entity tag means what RFC 9110 section 13.1.2
+    says, as in Ceph RGW: a condition that is understood is better kept than refused.
+    """
     given = parse_conditions(head)
-    if given.if_none_match not in (None, ("*",)):
-        raise ClientError(
-            S3Code.NOT_IMPLEMENTED, "If-None-Match of a write must be * (header If-None-Match)."
-        )
     return Conditions(if_match=given.if_match, if_none_match=given.if_none_match)

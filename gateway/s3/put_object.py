@@ -5,13 +5,14 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutObject.html
 
 from __future__ import annotations
 
+from gateway.s3.authorship import author
 from gateway.s3.body import Body
 from gateway.s3.context import Context
-from gateway.s3.documents import checksum_headers, quoted
+from gateway.s3.documents import checksum_headers, quoted, version_header
 from gateway.s3.operations import PutObject
 from gateway.s3.results import Reply
 from gateway.s3.staging import staged_bytes
-from gateway.storage.port import NULL_VERSION, ObjectDraft, ObjectInfo
+from gateway.storage.port import ObjectDraft, ObjectInfo
 from gateway.wire.checksums import Algorithm
 
 
@@ -36,13 +37,15 @@ async def store_object(
         also: checksums to compute and keep, besides those the client declared.
     """
     bucket, storage = operation.bucket, context.storage
+    authored = await author(bucket, operation.attributes, operation.acl, context)
     async with staged_bytes(storage, bucket, body.length_bytes) as staged:
         poured = await body.pour(staged, also)
         draft = ObjectDraft(
             size_bytes=poured.size_bytes,
             etag=poured.md5.hex(),
-            attributes=operation.attributes,
+            attributes=authored.attributes,
             checksums=poured.checksums,
+            owner=authored.owner,
         )
         return await storage.commit_object(
             staged, bucket, operation.key, draft, operation.conditions
@@ -51,8 +54,8 @@ async def store_object(
 
 def written_headers(info: ObjectInfo) -> tuple[tuple[str, str], ...]:
     """What the reply to a write says of the object."""
-    headers = [("etag", quoted(info.etag))]
-    headers += checksum_headers(info.checksums, info.checksum_type)
-    if info.version_id != NULL_VERSION:
-        headers.append(("x-amz-version-id", info.version_id))
-    return tuple(headers)
+    return (
+        ("etag", quoted(info.etag)),
+        *checksum_headers(info.checksums, info.checksum_type),
+        *version_header(info),
+    )

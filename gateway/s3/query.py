@@ -112,13 +112,7 @@ class Query:
 
     def integer(self, name: str, *, default: int, least: int = 0, most: int) -> int:
         """A decimal parameter, clamped to `most`. InvalidArgument below `least` or not a number."""
-        value = self.text(name)
-        if not value:
-            return default
-        number = _number(value)
-        if number is None or number < least:
-            raise invalid_argument(name, value, f"{name} must be an integer of at least {least}.")
-        return min(number, most)
+        return bounded_integer(name, self.get(name), default=default, least=least, most=most)
 
     def part_number(self) -> int | None:
         """partNumber, 1 to 10000, or None. InvalidArgument for anything else, nothing clamped."""
@@ -171,6 +165,21 @@ class Query:
                 "ResourceType", named[0], f"Conflicting query parameters: {', '.join(named)}."
             )
         return named[0] if named else None
+
+
+def bounded_integer(
+    name: str, value: str | None, *, default: int, least: int = 0, most: int
+) -> int:
+    """The decimal value of a parameter or header, clamped to `most`; `default` where it is empty.
+
+    Raises InvalidArgument below `least` or not a number.
+    """
+    if not value:
+        return default
+    number = _number(value)
+    if number is None or number < least:
+        raise invalid_argument(name, value, f"{name} must be an integer of at least {least}.")
+    return min(number, most)
 
 
 def invalid_argument(name: str, value: str, message: str) -> ClientError:

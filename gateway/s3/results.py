@@ -29,6 +29,13 @@ class XmlReply(Reply):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JsonReply(Reply):
+    """A reply whose body is a JSON document: a bucket's policy, as it was put."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectReply(Reply):
     """An open object and the extent to deliver: over HTTP as the body, or by RDMA.
 

@@ -8,21 +8,24 @@ from __future__ import annotations
 
 from gateway.config import HttpLimits
 from gateway.errors import ClientError, S3Code
-from gateway.s3 import headers, list_parameters, object_requests
+from gateway.s3 import (
+    bucket_requests,
+    headers,
+    list_parameters,
+    object_requests,
+    object_subresources,
+)
 from gateway.s3.addressed import Addressed, method_not_allowed
 from gateway.s3.operations import (
-    CreateBucket,
     DeleteBucket,
-    DeleteObjects,
     GetBucketLocation,
-    GetBucketSubresource,
-    GetObjectSubresource,
     HeadBucket,
     ListBuckets,
     Operation,
+    PostObject,
 )
 from gateway.s3.query import Query
-from gateway.s3.subresources import BUCKET_SUBRESOURCES, OBJECT_SUBRESOURCES
+from gateway.wire.form_data import is_form
 from gateway.wire.names import check_bucket_name, check_key
 from gateway.wire.request import RequestHead, decode_path
 
@@ -56,6 +59,15 @@ def route(
     return _object_operation(request) if key else _bucket_operation(request)
 
 
+def bucket_of(head: RequestHead, domains: tuple[str, ...] = ()) -> str | None:
+    """The bucket that a request's address names, be it there or not; None where it names none."""
+    raw_bucket, _ = _locate(head, domains)
+    try:
+        return None if raw_bucket is None else decode_path(raw_bucket)
+    except ClientError:
+        return None
+
+
 def _locate(head: RequestHead, domains: tuple[str, ...]) -> tuple[str | None, str]:
     """(raw bucket or None for the service itself, raw key), from the host or else from the path."""
     path = head.raw_path.removeprefix("/")  # one slash only: "//x" is the key "/x" of a host
@@ -87,18 +99,32 @@ def _bucket_operation(request: Addressed) -> Operation:
             return list_parameters.list_uploads(request)
         case "GET", "location":
             return GetBucketLocation(bucket)
-        case "GET", str(name) if name in BUCKET_SUBRESOURCES:
-            return GetBucketSubresource(bucket, name)
         case "PUT", None:
-            return CreateBucket(bucket)
+            return bucket_requests.create_bucket(request)
         case "HEAD", None:
             return HeadBucket(bucket)
         case "DELETE", None:
             return DeleteBucket(bucket)
+        case "POST", None:
+            return _post_object(request)
         case "POST", "delete":
-            return DeleteObjects(bucket)
+            return bucket_requests.delete_objects(request)
+        case method, str(name):
+            wanted = bucket_requests.subresource(request, name)
+            if wanted is None:
+                raise _refusal(method, name, "BUCKET")
+            return wanted
         case method, name:
             raise _refusal(method, name, "BUCKET")
+
+
+def _post_object(request: Addressed) -> PostObject:
+    if not is_form(request.head):
+        raise ClientError(
+            S3Code.PRECONDITION_FAILED,
+            "Bucket POST must be of the enclosure-type multipart/form-data",
+        )
+    return PostObject(request.bucket)
 
 
 def _object_operation(request: Addressed) -> Operation:
@@ -117,8 +143,13 @@ def _object_operation(request: Addressed) -> Operation:
             return object_requests.delete_object(request)
         case "POST", "uploads":
             return object_requests.create_upload(request)
-        case "GET", str(name) if name in OBJECT_SUBRESOURCES:
-            return GetObjectSubresource(request.bucket, request.key, name, query.version_id())
+        case "GET", "torrent":
+            raise ClientError(S3Code.NO_SUCH_KEY, "There is no torrent of this object.")
+        case method, str(name):
+            wanted = object_subresources.subresource(request, name)
+            if wanted is None:
+                raise _refusal(method, name, "OBJECT")
+            return wanted
         case method, name:
             raise _refusal(method, name, "OBJECT")
 

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 from gateway.config import MIB
 from gateway.errors import ClientError, S3Code
+from gateway.s3.access import expect_owner
 from gateway.s3.body import Poured
 from gateway.s3.context import Context
 from gateway.s3.digest import Digester
@@ -37,7 +38,8 @@ async def staged_bytes(
 @asynccontextmanager
 async def opened_source(source: CopySource, context: Context) -> AsyncIterator[ObjectReader]:
     """A copy's source, if the requester may read it and its preconditions hold (else 412)."""
-    context.authorise(GetObject(source.bucket, source.key, source.version_id))
+    await context.authorise(GetObject(source.bucket, source.key, source.version_id))
+    await expect_owner(source.bucket, source.expected_owner, context.storage)
     reader = await context.storage.open_object(source.bucket, source.key, source.version_id)
     try:
         info = reader.info

@@ -1,92 +1,82 @@
-"""Sub-resources of buckets and objects that can be read but not set: honest defaults.
+"""Buckets' documents: one way to get, put and delete each of them.
 
-A feature that is not there answers as S3 does for a bucket that does not use it: an empty
-document, or the 404 with exactly the code that clients look for.
+What they may say and what their absence means is in ``s3.bucket_settings``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
-from xml.etree.ElementTree import Element
+from dataclasses import replace
 
-from gateway.errors import ClientError, S3Code
+from gateway.config import KIB
+from gateway.s3.body import Body
+from gateway.s3.bucket_settings import SETTINGS
 from gateway.s3.context import Context
-from gateway.s3.documents import leaf, owner
-from gateway.s3.operations import GetBucketLocation, GetBucketSubresource, GetObjectSubresource
-from gateway.s3.results import XmlReply
-from gateway.wire.xml import document, element
-
-_DEFAULT_REGION = "us-east-1"  # S3 names it by an empty LocationConstraint
-_XSI = "http://www.w3.org/2001/XMLSchema-instance"
-
-_ABSENT: Mapping[str, S3Code] = MappingProxyType(
-    {
-        "cors": S3Code.NO_SUCH_CORS_CONFIGURATION,
-        "encryption": S3Code.ENCRYPTION_NOT_FOUND,
-        "lifecycle": S3Code.NO_SUCH_LIFECYCLE_CONFIGURATION,
-        "object-lock": S3Code.OBJECT_LOCK_CONFIGURATION_NOT_FOUND,
-        "ownershipControls": S3Code.OWNERSHIP_CONTROLS_NOT_FOUND,
-        "policy": S3Code.NO_SUCH_BUCKET_POLICY,
-        "policyStatus": S3Code.NO_SUCH_BUCKET_POLICY,
-        "publicAccessBlock": S3Code.NO_SUCH_PUBLIC_ACCESS_BLOCK,
-        "replication": S3Code.REPLICATION_NOT_FOUND,
-        "tagging": S3Code.NO_SUCH_TAG_SET,
-        "website": S3Code.NO_SUCH_WEBSITE_CONFIGURATION,
-    }
+from gateway.s3.documents import stored_document
+from gateway.s3.operations import (
+    DeleteBucketSubresource,
+    GetBucketLocation,
+    GetBucketSubresource,
+    PutBucketSubresource,
 )
+from gateway.s3.results import Reply, XmlReply
+from gateway.storage.port import BucketInfo, Storage
+from gateway.wire.xml import document, malformed, parse_xml, render
 
-
-def _owner_controls_all() -> Element:
-    grantee = owner("Grantee")
-    grantee.set("xmlns:xsi", _XSI)
-    grantee.set("xsi:type", "CanonicalUser")
-    grant = element("Grant", grantee, leaf("Permission", "FULL_CONTROL"))
-    return document("AccessControlPolicy", owner(), element("AccessControlList", grant))
-
-
-_DOCUMENTS: Mapping[str, Callable[[], Element]] = MappingProxyType(
-    {
-        "accelerate": lambda: document("AccelerateConfiguration"),
-        "acl": _owner_controls_all,
-        "logging": lambda: document("BucketLoggingStatus"),
-        "notification": lambda: document("NotificationConfiguration"),
-        "requestPayment": lambda: document(
-            "RequestPaymentConfiguration", leaf("Payer", "BucketOwner")
-        ),
-        "versioning": lambda: document("VersioningConfiguration"),
-    }
-)
-
-BUCKET_SUBRESOURCES = frozenset(_ABSENT) | frozenset(_DOCUMENTS)
-OBJECT_SUBRESOURCES = frozenset({"acl", "tagging"})
+MAX_DOCUMENT_BYTES = 64 * KIB  # S3's own for CORS, the longest that is kept
+FIRST_REGION = "us-east-1"  # older than regions: S3 names it by an empty LocationConstraint
 
 
 async def get_bucket_location(operation: GetBucketLocation, context: Context) -> XmlReply:
     """https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetBucketLocation.html"""
     bucket = await context.storage.head_bucket(operation.bucket)
     root = document("LocationConstraint")
-    if bucket.region != _DEFAULT_REGION:
+    if bucket.region != FIRST_REGION:
         root.text = bucket.region
     return XmlReply(root=root)
 
 
 async def get_bucket_subresource(operation: GetBucketSubresource, context: Context) -> XmlReply:
-    """`operation.name` is one of BUCKET_SUBRESOURCES."""
-    await context.storage.head_bucket(operation.bucket)
-    absent = _ABSENT.get(operation.name)
-    if absent is not None:
-        raise ClientError(absent, details={"BucketName": operation.bucket})
-    return XmlReply(root=_DOCUMENTS[operation.name]())
+    """The document that was stored, or what stands for none."""
+    bucket = await context.storage.head_bucket(operation.bucket)
+    stored = stored_document(bucket.settings.get(operation.name, ""))
+    if stored is None:
+        return XmlReply(root=SETTINGS[operation.name].answer_absent(bucket))
+    return XmlReply(root=document(stored.tag, *stored))
 
 
-async def get_object_subresource(operation: GetObjectSubresource, context: Context) -> XmlReply:
-    """`operation.name` is one of OBJECT_SUBRESOURCES."""
-    info = await context.storage.head_object(operation.bucket, operation.key, operation.version_id)
-    if operation.name == "acl":
-        return XmlReply(root=_owner_controls_all())
-    tags = (
-        element("Tag", leaf("Key", key), leaf("Value", value))
-        for key, value in info.attributes.tags
-    )
-    return XmlReply(root=document("Tagging", element("TagSet", *tags)))
+async def put_bucket_subresource(
+    operation: PutBucketSubresource, body: Body, context: Context
+) -> Reply:
+    """200 once the document is stored.
+
+    Raises:
+        ClientError: MalformedXML, MaxMessageLengthExceeded; what the document's rules refuse.
+    """
+    setting = SETTINGS[operation.name]
+    limit_bytes = min(context.limits.max_xml_bytes, MAX_DOCUMENT_BYTES)
+    root = parse_xml(await body.read(limit_bytes), limit_bytes)
+    if root.tag != setting.root:
+        raise malformed(f"The document must be a {setting.root}.")
+    text = render(setting.read(root)).decode("utf-8")
+
+    def change(bucket: BucketInfo) -> BucketInfo:
+        return setting.admit(replace(bucket, settings={**bucket.settings, operation.name: text}))
+
+    await context.storage.update_bucket(operation.bucket, change)
+    return Reply()
+
+
+async def delete_bucket_subresource(operation: DeleteBucketSubresource, context: Context) -> Reply:
+    """204, also where there was none."""
+    await remove_setting(context.storage, operation.bucket, operation.name)
+    return Reply(status=204)
+
+
+async def remove_setting(storage: Storage, bucket: str, name: str) -> None:
+    """Forget a bucket's document; nothing happens where there is none."""
+
+    def change(info: BucketInfo) -> BucketInfo:
+        kept = {key: text for key, text in info.settings.items() if key != name}
+        return replace(info, settings=kept)
+
+    await storage.update_bucket(bucket, change)

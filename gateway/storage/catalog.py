@@ -1,43 +1,35 @@
 """Changes to the catalog: what each S3 write means to the rows.
 
-Every method runs inside a transaction that the writer opened; raising undoes what it did. Contents
-that nothing refers to any more are noted in `dropped`; their files may go once that is durable.
+Every method, also of `uploads`, runs inside a transaction that the writer opened; raising undoes
+what it did. Contents that nothing refers to any more are noted in `dropped`; their files may go
+once that is durable.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import replace
 
 from gateway.storage import lookup, rules
+from gateway.storage.pieces import Dropped, Pieces
 from gateway.storage.port import (
-    NULL_VERSION,
     BucketInfo,
+    Deletion,
     ObjectAttributes,
     ObjectDraft,
     ObjectInfo,
-    PartInfo,
-    UploadInfo,
+    Permit,
+    Versioning,
 )
-from gateway.storage.rows import encode_attributes, encode_checksums, encode_result
-from gateway.wire.checksums import Algorithm, ChecksumType
-from gateway.wire.conditional import Conditions, check_write
-
-EXPIRE_PER_UPLOAD = 16
-"""How many expired uploads each new one clears away, so that none pile up between restarts."""
-
-
-@dataclass(frozen=True, slots=True)
-class Dropped:
-    """A content, or some of its pieces, that no row refers to any more."""
-
-    content: str
-    files: tuple[str, ...]
+from gateway.storage.rows import encode_bucket, put_row
+from gateway.storage.uploads import Uploads
+from gateway.storage.versions import Versions
+from gateway.wire.conditional import NO_CONDITIONS, Conditions, check_delete
 
 
 class Catalog:
-    """The writer's view of the catalog.
+    """The writer's view of the catalog; multipart uploads are in `uploads`.
 
     Args:
         clock: POSIX nanoseconds.
@@ -49,8 +41,14 @@ class Catalog:
     ) -> None:
         self._db = connection
         self._clock = clock
-        self._expiry_ns = expiry_ns
-        self.dropped: list[Dropped] = []
+        self._pieces = Pieces(connection)
+        self._versions = Versions(connection, self._pieces)
+        self.uploads = Uploads(connection, self._pieces, self._versions, clock, expiry_ns)
+
+    @property
+    def dropped(self) -> list[Dropped]:
+        """What the changes since it was last cleared let go of."""
+        return self._pieces.dropped
 
     def beat(self) -> None:
         """A real write, for the readiness check."""
@@ -58,20 +56,26 @@ class Catalog:
 
     # Buckets
 
-    def create_bucket(self, bucket: str, region: str) -> BucketInfo:
-        """Raises BucketAlreadyOwnedByYou."""
-        info = BucketInfo(bucket, self._clock(), region)
-        row = (info.name, info.created_ns, info.region)
-        if not self._db.execute("INSERT OR IGNORE INTO buckets VALUES (?, ?, ?)", row).rowcount:
-            raise rules.bucket_exists(bucket)
+    def create_bucket(self, wanted: BucketInfo) -> BucketInfo:
+        """Raises BucketAlreadyOwnedByYou, BucketAlreadyExists."""
+        info = replace(wanted, created_ns=self._clock())
+        if not put_row(self._db, "buckets", encode_bucket(info), how="INSERT OR IGNORE"):
+            there = lookup.bucket_info(self._db, wanted.name)
+            raise rules.bucket_exists(there, wanted.owner)
         return info
+
+    def update_bucket(self, bucket: str, change: Callable[[BucketInfo], BucketInfo]) -> BucketInfo:
+        """Raises NoSuchBucket, and what `change` raises."""
+        before = lookup.bucket_info(self._db, bucket)
+        after = rules.reconfigured(before, change(before))
+        put_row(self._db, "buckets", encode_bucket(after), how="REPLACE")
+        return after
 
     def delete_bucket(self, bucket: str) -> None:
         """Raises NoSuchBucket, BucketNotEmpty. Its uploads are aborted."""
         lookup.bucket_info(self._db, bucket)
         lookup.require_empty(self._db, bucket)
-        self._end_uploads("bucket = ?", (bucket,))
-        self._db.execute("DELETE FROM completions WHERE bucket = ?", (bucket,))
+        self.uploads.end_all(bucket)
         self._db.execute("DELETE FROM buckets WHERE name = ?", (bucket,))
 
     # Objects
@@ -83,170 +87,63 @@ class Catalog:
 
         Raises NoSuchBucket, PreconditionFailed, NoSuchKey.
         """
-        lookup.bucket_info(self._db, bucket)
-        self._vacate(bucket, key, conditions)
-        info = rules.published(bucket, key, draft, self._clock())
-        self._insert_piece(file, file, rules.published_part(0, draft, info.modified_ns))
-        self._insert_object(info, content=file)
+        version_id = rules.version_id_for(lookup.versioning(self._db, bucket))
+        self._versions.judge(bucket, key, conditions)
+        info = rules.published(bucket, key, version_id, draft, self._clock())
+        self._pieces.insert(file, file, rules.published_part(0, draft, info.modified_ns))
+        self._versions.add(info, content=file)
         return info
+
+    def update_object(
+        self,
+        bucket: str,
+        key: str,
+        version_id: str | None,
+        change: Callable[[ObjectInfo], ObjectAttributes],
+    ) -> ObjectInfo:
+        """Raises as `lookup.readable`, and what `change` raises."""
+        found = lookup.locate(self._db, bucket, key, version_id).version
+        attributes = change(found.info)
+        self._versions.change(found, attributes)
+        return replace(found.info, attributes=attributes)
 
     def delete_object(
-        self, bucket: str, key: str, version_id: str | None, conditions: Conditions
-    ) -> bool:
-        """Whether there was one. Raises NoSuchBucket, PreconditionFailed, NoSuchKey."""
-        lookup.bucket_info(self._db, bucket)
-        return rules.is_current(version_id) and self._vacate(bucket, key, conditions)
-
-    # Multipart
-
-    def create_upload(
         self,
         bucket: str,
         key: str,
-        attributes: ObjectAttributes,
-        checksum_algorithm: Algorithm | None,
-        checksum_type: ChecksumType | None,
-    ) -> UploadInfo:
-        """Raises NoSuchBucket."""
-        lookup.bucket_info(self._db, bucket)
-        self.expire_uploads(EXPIRE_PER_UPLOAD)
-        now_ns = self._clock()
-        upload_id = rules.fresh_id(now_ns)
-        row = (
-            bucket,
-            key.encode(),
-            upload_id,
-            now_ns,
-            encode_attributes(attributes),
-            checksum_algorithm.name if checksum_algorithm else None,
-            checksum_type.name if checksum_type else None,
-        )
-        self._db.execute("INSERT INTO uploads VALUES (?, ?, ?, ?, ?, ?, ?)", row)
-        return lookup.upload_info(self._db, bucket, key, upload_id)
-
-    def put_part(
-        self, bucket: str, key: str, upload_id: str, number: int, file: str, draft: ObjectDraft
-    ) -> PartInfo:
-        """Raises NoSuchBucket, NoSuchUpload: also where it ended while the bytes came in."""
-        lookup.upload_info(self._db, bucket, key, upload_id)
-        self._drop_pieces(upload_id, "number = ?", (number,))
-        part = rules.published_part(number, draft, self._clock())
-        self._insert_piece(upload_id, file, part)
-        return part
-
-    def complete_upload(
-        self,
-        bucket: str,
-        key: str,
-        upload_id: str,
-        listed: Sequence[PartInfo],
-        draft: ObjectDraft,
+        version_id: str | None,
         conditions: Conditions,
-    ) -> ObjectInfo:
-        """Make the upload's content the object's; drop the parts that are not listed.
+        owner: str,
+        permit: Permit,
+    ) -> Deletion:
+        """Remove the version named, or what the key alone names, or hide that by a marker.
 
-        Raises NoSuchBucket, NoSuchUpload, InvalidPart, InvalidPartOrder, PreconditionFailed.
+        Raises NoSuchBucket, PreconditionFailed, NoSuchKey, and what `permit` raises.
         """
-        before = lookup.completion(self._db, bucket, key, upload_id)
-        if before is not None and rules.same_list(before, listed):
-            return before
-        upload = lookup.upload_info(self._db, bucket, key, upload_id)
-        pieces = lookup.content_pieces(self._db, upload_id)
-        stored = {piece.part.number: piece.part for piece in pieces}
-        parts = rules.choose_parts(listed, stored, draft.size_bytes)
-        self._vacate(bucket, key, conditions)
-        info = rules.published(bucket, key, draft, self._clock(), parts)
-        for number in stored.keys() - {part.number for part in parts}:
-            self._drop_pieces(upload_id, "number = ?", (number,))
-        self._db.execute(
-            "DELETE FROM uploads WHERE bucket = ? AND key = ? AND upload_id = ?",
-            (bucket, key.encode(), upload_id),
-        )
-        self._insert_object(info, content=upload_id)
-        self._db.execute(
-            "INSERT INTO completions VALUES (?, ?, ?, ?, ?)",
-            (bucket, key.encode(), upload_id, upload.initiated_ns, encode_result(info)),
-        )
-        return info
+        state = lookup.versioning(self._db, bucket)
+        if version_id is None:
+            target = lookup.latest(self._db, bucket, key)
+        else:
+            target = lookup.version(self._db, bucket, key, version_id)
+        check_delete(conditions, target.info if target else None)
+        hides = version_id is None and state is not Versioning.OFF
+        if hides and (target is not None or conditions == NO_CONDITIONS):
+            existed = target is not None and not target.info.delete_marker
+            marker_id = self._hide(bucket, key, state, owner, permit)
+            return Deletion(existed, marker_id, delete_marker=True)
+        if target is None:
+            return Deletion(existed=False)
+        permit(target.info)
+        self._versions.remove(target)
+        named = None if state is Versioning.OFF else target.info.version_id
+        return Deletion(True, named, target.info.delete_marker)
 
-    def abort_upload(self, bucket: str, key: str, upload_id: str) -> None:
-        """Raises NoSuchBucket, NoSuchUpload: also where it is finished, so no object is harmed."""
-        lookup.upload_info(self._db, bucket, key, upload_id)
-        self._end_uploads(
-            "bucket = ? AND key = ? AND upload_id = ?", (bucket, key.encode(), upload_id)
-        )
-
-    def expire_uploads(self, limit: int) -> None:
-        """End the oldest uploads and completions that are past their age, at most `limit` each."""
-        horizon_ns = self._clock() - self._expiry_ns
-        oldest = "(bucket, key, upload_id) IN (SELECT bucket, key, upload_id FROM {0} "
-        oldest += "WHERE initiated_ns < ? ORDER BY initiated_ns LIMIT ?)"
-        self._end_uploads(oldest.format("uploads"), (horizon_ns, limit))
-        self._db.execute(
-            f"DELETE FROM completions WHERE {oldest.format('completions')}",  # noqa: S608 - as below
-            (horizon_ns, limit),
-        )
-
-    # Rows. A `where` is text of this file, never a client's; values are bound.
-
-    def _vacate(self, bucket: str, key: str, conditions: Conditions) -> bool:
-        """Judge the conditions and take the current object away; whether there was one."""
-        place = (bucket, key.encode(), NULL_VERSION)
-        row = self._db.execute(
-            "SELECT etag, content FROM objects WHERE bucket = ? AND key = ? AND version_id = ?",
-            place,
-        ).fetchone()
-        etag, content = row or (None, None)
-        check_write(conditions, etag)
-        if content is None:
-            return False
-        self._db.execute(
-            "DELETE FROM objects WHERE bucket = ? AND key = ? AND version_id = ?", place
-        )
-        self._drop_pieces(content)
-        return True
-
-    def _insert_object(self, info: ObjectInfo, content: str) -> None:
-        row = (
-            info.bucket,
-            info.key.encode(),
-            info.version_id,
-            content,
-            info.size_bytes,
-            info.etag,
-            info.modified_ns,
-            encode_attributes(info.attributes),
-            encode_checksums(info.checksums),
-            info.checksum_type.name,
-        )
-        self._db.execute("INSERT INTO objects VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
-
-    def _insert_piece(self, content: str, file: str, part: PartInfo) -> None:
-        row = (
-            content,
-            part.number,
-            file,
-            part.size_bytes,
-            part.etag,
-            part.modified_ns,
-            encode_checksums(part.checksums),
-        )
-        self._db.execute("INSERT INTO pieces VALUES (?, ?, ?, ?, ?, ?, ?)", row)
-
-    def _end_uploads(self, where: str, values: tuple[object, ...]) -> None:
-        ended = self._db.execute(
-            f"DELETE FROM uploads WHERE {where} RETURNING upload_id",  # noqa: S608 - see above
-            values,
-        ).fetchall()
-        for (upload_id,) in ended:
-            self._drop_pieces(upload_id)
-
-    def _drop_pieces(
-        self, content: str, where: str = "true", values: tuple[object, ...] = ()
-    ) -> None:
-        files = self._db.execute(
-            f"DELETE FROM pieces WHERE content = ? AND {where} RETURNING file",  # noqa: S608 - see above
-            (content, *values),
-        ).fetchall()
-        if files:
-            self.dropped.append(Dropped(content, tuple(file for (file,) in files)))
+    def _hide(self, bucket: str, key: str, state: Versioning, owner: str, permit: Permit) -> str:
+        """Put a delete marker before a key's versions; its id. A null one replaces its like."""
+        marker_id = rules.version_id_for(state)
+        replaced = lookup.version(self._db, bucket, key, marker_id)
+        if replaced is not None:
+            permit(replaced.info)
+        marker = rules.delete_marker(bucket, key, marker_id, owner, self._clock())
+        self._versions.add(marker, content=None)
+        return marker_id

@@ -36,6 +36,15 @@ class Readers:
 
     async def ask_snapshot(self, question: Callable[[sqlite3.Connection], T]) -> T:
         """As `ask`, for several statements that must see the same state."""
+        return await settle(self.executor, lambda: self.ask_snapshot_here(question))
+
+    def ask_here(self, question: Callable[[sqlite3.Connection], T]) -> T:
+        """Run it in the calling thread, which may be any that blocks. Raises InternalError."""
+        with in_database(self._path):
+            return question(self._connection())
+
+    def ask_snapshot_here(self, question: Callable[[sqlite3.Connection], T]) -> T:
+        """As `ask_here`, for several statements that must see the same state."""
 
         def in_transaction(connection: sqlite3.Connection) -> T:
             connection.execute("BEGIN")
@@ -44,12 +53,7 @@ class Readers:
             finally:
                 connection.execute("COMMIT")
 
-        return await self.ask(in_transaction)
-
-    def ask_here(self, question: Callable[[sqlite3.Connection], T]) -> T:
-        """Run it in the calling thread, which may be any that blocks. Raises InternalError."""
-        with in_database(self._path):
-            return question(self._connection())
+        return self.ask_here(in_transaction)
 
     def _connection(self) -> sqlite3.Connection:
         connection: sqlite3.Connection | None = getattr(self._own, "connection", None)

@@ -2,7 +2,7 @@
 
 Layout of the root, which belongs to the gateway's user alone (directories 0700, files 0600)::
 
-    catalog.db            which files are which objects (schema.py)
+    catalog.db            which files are which objects (tables.py)
     lock                  the process that has the store open (lock.py)
     objects/ab/<name>ab   data files: 32 hex digits, in the directory of their last two
     staging/              where unnamed files live, or named ones where the file system has none

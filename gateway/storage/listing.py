@@ -10,13 +10,13 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
-from gateway.storage.port import ListQuery
+from gateway.storage.port import ListQuery, ObjectInfo, VersionPage, VersionQuery
 
 Position = tuple[bytes, str]
-"""Where a row stands: its key, then what orders rows of one key (an upload id, or "")."""
+"""Where a row stands: its key, then what orders rows of one key: a rank, an upload id, or ""."""
 
 Row = TypeVar("Row")
 Seek = Callable[[Position], Iterator[tuple[Position, Row]]]
@@ -42,11 +42,41 @@ class Walk(Generic[Row]):
         return self.last[1] if self.last else None
 
 
-def page(seek: Seek[Row], query: ListQuery, after_id: str = "") -> Walk[Row]:
+def page(seek: Seek[Row], query: ListQuery, after_id: str | None = None) -> Walk[Row]:
     """Walk the page that a query asks for; `after_id` makes `query.after` one row of that key."""
     prefix, delimiter = query.prefix.encode(), query.delimiter.encode()
     start = start_after(prefix, delimiter, query.after.encode(), after_id)
     return walk(seek, prefix, delimiter, start, query.limit)
+
+
+def version_page(seek: Seek[ObjectInfo], query: VersionQuery, marker_rank: str) -> VersionPage:
+    """Walk the page of versions that a query asks for.
+
+    Args:
+        seek: all versions, positioned by their ranks; `latest` of the infos is not looked at.
+        query: the page.
+        marker_rank: of the version that the query's markers name, "" where it is gone: then its key
+            begins again, so that an entry may be shown twice but none is lost.
+    """
+
+    def seek_marked(start: Position) -> Iterator[tuple[Position, ObjectInfo]]:
+        key_before = start[0] if start[1] else None  # the walk begins behind its latest
+        for position, info in seek(start):
+            yield position, replace(info, latest=position[0] != key_before)
+            key_before = position[0]
+
+    walked = page(
+        seek_marked,
+        ListQuery(query.bucket, query.prefix, query.delimiter, query.after_key, query.limit),
+        marker_rank if query.after_version else None,
+    )
+    more, behind_prefix = walked.last is not None, walked.next_id == ""
+    return VersionPage(
+        versions=tuple(walked.rows),
+        prefixes=tuple(walked.prefixes),
+        next_key=walked.next_key,
+        next_version="" if behind_prefix else walked.rows[-1].version_id if more else None,
+    )
 
 
 def successor(prefix: bytes) -> bytes:
@@ -54,20 +84,29 @@ def successor(prefix: bytes) -> bytes:
     return prefix[:-1] + bytes((prefix[-1] + 1,))
 
 
-def start_after(prefix: bytes, delimiter: bytes, after: bytes, after_id: str = "") -> Position:
+def start_after(
+    prefix: bytes, delimiter: bytes, after: bytes, after_id: str | None = None
+) -> Position:
     """The first position that may be shown behind the marker (exclusively).
 
     A marker that is a common prefix has all keys below it past. One that merely equals `prefix` is
     a key of its own: a directory's marker object.
+
+    Args:
+        prefix: of the listing.
+        delimiter: of the listing.
+        after: the marker; b"" begins at the start.
+        after_id: the row of that key which the marker means, "" for the place before them all; None
+            means behind them all.
     """
     if not after or after < prefix:
         return prefix, ""
     below = after[len(prefix) :] if after.startswith(prefix) else b""
     if delimiter and below.endswith(delimiter):
         return successor(after), ""
-    if after_id:
-        return after, after_id + "\0"
-    return after + b"\0", ""
+    if after_id is None:
+        return after + b"\0", ""
+    return after, after_id + "\0" if after_id else ""
 
 
 def walk(

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gateway.storage import rules
-from gateway.storage.listing import Position, page
+from gateway.storage.listing import Position, page, version_page
 from gateway.storage.port import (
-    NULL_VERSION,
     BucketInfo,
     ListPage,
     ListQuery,
@@ -20,24 +19,36 @@ from gateway.storage.port import (
     PartInfo,
     UploadInfo,
     UploadPage,
+    Versioning,
+    VersionPage,
+    VersionQuery,
 )
 from gateway.storage.rows import (
-    OBJECT_COLUMNS,
+    BUCKET_COLUMNS,
     PIECE_COLUMNS,
     UPLOAD_COLUMNS,
+    VERSION_COLUMNS,
     Piece,
     Row,
+    Version,
     decode_bucket,
-    decode_object,
     decode_piece,
     decode_result,
     decode_upload,
+    decode_version,
 )
 
-_OBJECT = f"SELECT {OBJECT_COLUMNS} FROM objects WHERE bucket = ? AND key = ? AND version_id = ?"  # noqa: S608 - names of columns, from rows.py
+_BUCKET = f"SELECT {BUCKET_COLUMNS} FROM buckets"  # noqa: S608 - names of columns, from rows.py
+_OBJECT = f"SELECT {VERSION_COLUMNS} FROM objects WHERE bucket = ? AND key = ?"  # noqa: S608 - as above
+_HISTORY = f"SELECT {VERSION_COLUMNS} FROM history WHERE bucket = ? AND key = ?"  # noqa: S608 - as above
 _PIECES = f"SELECT {PIECE_COLUMNS} FROM pieces WHERE content = ? AND number > ? ORDER BY number"  # noqa: S608 - as above
 _UPLOAD = f"SELECT {UPLOAD_COLUMNS} FROM uploads WHERE bucket = ? AND key = ? AND upload_id = ?"  # noqa: S608 - as above
-_OBJECTS_FROM = f"SELECT {OBJECT_COLUMNS} FROM objects WHERE bucket = ? AND key >= ? ORDER BY key"  # noqa: S608 - as above
+_OBJECTS_FROM = f"SELECT {VERSION_COLUMNS} FROM objects WHERE bucket = ? AND key >= ? ORDER BY key"  # noqa: S608 - as above
+_VERSIONS_FROM = " UNION ALL ".join(
+    f"SELECT {VERSION_COLUMNS} FROM {table} WHERE bucket = ?1 AND (key, rank) >= (?2, ?3)"  # noqa: S608 - as above
+    for table in ("objects", "history")
+)
+_VERSIONS_FROM += " ORDER BY key, rank"
 _UPLOADS_FROM = (
     f"SELECT {UPLOAD_COLUMNS} FROM uploads WHERE bucket = ? AND (key, upload_id) >= (?, ?) "  # noqa: S608 - as above
     "ORDER BY key, upload_id"
@@ -46,16 +57,24 @@ _UPLOADS_FROM = (
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """An object and where its bytes are.
+    """A version that has bytes, and where they are.
 
     Attributes:
-        content: its identity: an object that was replaced has another one.
+        version: its info has its parts. A version that was replaced has another content.
         pieces: in order; their sizes add up to the object's.
     """
 
-    info: ObjectInfo
-    content: str
+    version: Version
     pieces: tuple[Piece, ...]
+
+    @property
+    def info(self) -> ObjectInfo:
+        return self.version.info
+
+    @property
+    def content(self) -> str:
+        """The identity of the bytes."""
+        return str(self.version.content)
 
 
 def heartbeat(connection: sqlite3.Connection) -> int:
@@ -66,33 +85,87 @@ def heartbeat(connection: sqlite3.Connection) -> int:
 
 def bucket_info(connection: sqlite3.Connection, bucket: str) -> BucketInfo:
     """Raises NoSuchBucket."""
-    row = connection.execute(
-        "SELECT name, created_ns, region FROM buckets WHERE name = ?", (bucket,)
-    ).fetchone()
+    row = connection.execute(f"{_BUCKET} WHERE name = ?", (bucket,)).fetchone()
     if row is None:
         raise rules.no_such_bucket(bucket)
     return decode_bucket(row)
 
 
+def versioning(connection: sqlite3.Connection, bucket: str) -> Versioning:
+    """What a write has to know of its bucket. Raises NoSuchBucket."""
+    row = connection.execute("SELECT versioning FROM buckets WHERE name = ?", (bucket,)).fetchone()
+    if row is None:
+        raise rules.no_such_bucket(bucket)
+    return Versioning[row[0]]
+
+
 def buckets(connection: sqlite3.Connection) -> tuple[BucketInfo, ...]:
     """All, by name."""
-    rows = connection.execute("SELECT name, created_ns, region FROM buckets ORDER BY name")
-    return tuple(decode_bucket(row) for row in rows)
+    return tuple(map(decode_bucket, connection.execute(f"{_BUCKET} ORDER BY name")))
+
+
+def visible(connection: sqlite3.Connection, bucket: str, key: str) -> Version | None:
+    """What the key alone names, None where that is nothing or a delete marker."""
+    row = connection.execute(_OBJECT, (bucket, key.encode())).fetchone()
+    return decode_version(bucket, row, latest=True) if row else None
+
+
+def newest_hidden(connection: sqlite3.Connection, bucket: str, key: str) -> Version | None:
+    """The newest of a key's older versions and markers; the latest of all if nothing is visible."""
+    row = connection.execute(f"{_HISTORY} ORDER BY rank LIMIT 1", (bucket, key.encode())).fetchone()
+    return decode_version(bucket, row, latest=True) if row else None
+
+
+def latest(connection: sqlite3.Connection, bucket: str, key: str) -> Version | None:
+    """What the key alone names, be it a delete marker; None where it has no versions."""
+    return visible(connection, bucket, key) or newest_hidden(connection, bucket, key)
+
+
+def version(
+    connection: sqlite3.Connection, bucket: str, key: str, version_id: str
+) -> Version | None:
+    """The version of that id, None where there is none.
+
+    Inside a transaction: it may go from one table to the other.
+    """
+    place = (bucket, key.encode(), version_id)
+    row = connection.execute(f"{_OBJECT} AND version_id = ?", place).fetchone()
+    if row:
+        return decode_version(bucket, row, latest=True)
+    row = connection.execute(f"{_HISTORY} AND version_id = ?", place).fetchone()
+    return decode_version(bucket, row, latest=False) if row else None
+
+
+def readable(
+    connection: sqlite3.Connection, bucket: str, key: str, version_id: str | None
+) -> Version:
+    """The version named, or the latest, if it has bytes. Inside a transaction.
+
+    Raises NoSuchBucket, NoSuchKey, NoSuchVersion, MethodNotAllowed as the port says.
+    """
+    if version_id is None:
+        found = visible(connection, bucket, key)
+    else:
+        found = version(connection, bucket, key, version_id)
+    if found is None:
+        bucket_info(connection, bucket)
+        if version_id is not None:
+            raise rules.no_such_version(key, version_id)
+        marker = newest_hidden(connection, bucket, key)
+        raise rules.hidden_by_marker(marker.info) if marker else rules.no_such_key(key)
+    if found.info.delete_marker:
+        raise rules.marker_has_no_bytes(found.info)
+    return found
 
 
 def locate(
     connection: sqlite3.Connection, bucket: str, key: str, version_id: str | None
 ) -> Located:
-    """Raises NoSuchBucket, NoSuchKey, NoSuchVersion."""
-    row = connection.execute(_OBJECT, (bucket, key.encode(), NULL_VERSION)).fetchone()
-    if row is None or not rules.is_current(version_id):
-        bucket_info(connection, bucket)
-        rules.require_current(key, version_id)
-        raise rules.no_such_key(key)
-    content = row[-1]
-    pieces = content_pieces(connection, content)
+    """Inside a transaction. Raises as `readable`."""
+    found = readable(connection, bucket, key, version_id)
+    pieces = content_pieces(connection, str(found.content))
     parts = tuple(piece.part for piece in pieces if piece.part.number > 0)
-    return Located(decode_object(bucket, row, parts), content, pieces)
+    return Located(replace(found, info=replace(found.info, parts=parts)), pieces)
 
 
 def content_pieces(
@@ -112,10 +185,22 @@ def list_objects(connection: sqlite3.Connection, query: ListQuery) -> ListPage:
 
     found = page(seek, query)
     return ListPage(
-        objects=tuple(decode_object(query.bucket, row) for row in found.rows),
+        objects=tuple(decode_version(query.bucket, row, latest=True).info for row in found.rows),
         prefixes=tuple(found.prefixes),
         next_after=found.next_key,
     )
+
+
+def list_versions(connection: sqlite3.Connection, query: VersionQuery) -> VersionPage:
+    """Inside a transaction."""
+    bucket_info(connection, query.bucket)
+
+    def seek(start: Position) -> Iterator[tuple[Position, ObjectInfo]]:
+        for row in connection.execute(_VERSIONS_FROM, (query.bucket, *start)):
+            yield (row[0], row[1]), decode_version(query.bucket, row, latest=True).info
+
+    marker = version(connection, query.bucket, query.after_key, query.after_version)
+    return version_page(seek, query, marker.rank if marker else "")
 
 
 def list_uploads(
@@ -128,7 +213,7 @@ def list_uploads(
         for row in connection.execute(_UPLOADS_FROM, (query.bucket, *start)):
             yield (row[0], row[1]), row
 
-    found = page(seek, query, after_upload_id)
+    found = page(seek, query, after_upload_id or None)
     return UploadPage(
         uploads=tuple(decode_upload(query.bucket, row) for row in found.rows),
         prefixes=tuple(found.prefixes),
@@ -175,10 +260,11 @@ def completion(
 
 
 def require_empty(connection: sqlite3.Connection, bucket: str) -> None:
-    """Raises BucketNotEmpty while an object remains."""
-    row = connection.execute("SELECT 1 FROM objects WHERE bucket = ? LIMIT 1", (bucket,)).fetchone()
-    if row is not None:
-        raise rules.bucket_not_empty(bucket)
+    """Raises BucketNotEmpty while an object, an old version or a delete marker remains."""
+    for table in ("objects", "history"):
+        one = f"SELECT 1 FROM {table} WHERE bucket = ? LIMIT 1"  # noqa: S608 - as above
+        if connection.execute(one, (bucket,)).fetchone():
+            raise rules.bucket_not_empty(bucket)
 
 
 def known_files(connection: sqlite3.Connection, names: list[str]) -> set[str]:

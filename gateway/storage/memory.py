@@ -1,178 +1,39 @@
 """A storage in memory that keeps the whole port: for tests, demos, and as the port's plain reading.
 
-Everything happens on the event loop's thread between two awaits, so each method is one step. The
-descriptors that the C core needs are memfds, made when somebody asks for one.
+Everything happens on the event loop's thread between two awaits, so each method is one step.
 """
 
 from __future__ import annotations
 
-import os
 import time
-from bisect import bisect_left, insort
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Generic, TypeVar
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from gateway.errors import BusyError, InternalError
+from gateway.errors import BusyError
 from gateway.storage import rules
-from gateway.storage.listing import Position, page
+from gateway.storage.listing import page, version_page
+from gateway.storage.memory_bucket import MemoryBucket, MemoryUpload, place
+from gateway.storage.memory_bytes import MemoryReader, MemoryStaged, take
 from gateway.storage.port import (
     BucketInfo,
+    Deletion,
     ListPage,
     ListQuery,
     ObjectAttributes,
     ObjectDraft,
     ObjectInfo,
     PartInfo,
+    Permit,
     Staged,
     UploadInfo,
     UploadPage,
+    Versioning,
+    VersionPage,
+    VersionQuery,
+    permit_all,
 )
 from gateway.wire.checksums import Algorithm, ChecksumType
-from gateway.wire.conditional import NO_CONDITIONS, Conditions, check_write
-from gateway.wire.extent import FileExtent
-
-V = TypeVar("V")
-
-
-class Index(Generic[V]):
-    """A dictionary that can be read in order from any position."""
-
-    def __init__(self) -> None:
-        self._values: dict[Position, V] = {}
-        self._order: list[Position] = []
-
-    def get(self, position: Position) -> V | None:
-        return self._values.get(position)
-
-    def put(self, position: Position, value: V) -> None:
-        if position not in self._values:
-            insort(self._order, position)
-        self._values[position] = value
-
-    def pop(self, position: Position) -> V | None:
-        if position in self._values:
-            del self._order[bisect_left(self._order, position)]
-        return self._values.pop(position, None)
-
-    def seek(self, start: Position) -> Iterator[tuple[Position, V]]:
-        """The listing's walk over this index."""
-        for place in range(bisect_left(self._order, start), len(self._order)):
-            position = self._order[place]
-            yield position, self._values[position]
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-
-@dataclass(frozen=True, slots=True)
-class _Object:
-    info: ObjectInfo
-    data: bytes
-
-
-@dataclass(slots=True)
-class _Upload:
-    info: UploadInfo
-    parts: dict[int, tuple[PartInfo, bytes]] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class _Bucket:
-    info: BucketInfo
-    objects: Index[_Object] = field(default_factory=Index)
-    uploads: Index[_Upload] = field(default_factory=Index)
-    completions: dict[Position, ObjectInfo] = field(default_factory=dict)
-
-    def vacate(self, key: str, conditions: Conditions) -> bool:
-        """Judge the conditions and take the current object away; whether there was one."""
-        current = self.objects.get(_place(key))
-        check_write(conditions, current.info.etag if current else None)
-        return self.objects.pop(_place(key)) is not None
-
-    def upload(self, key: str, upload_id: str) -> _Upload:
-        """Raises NoSuchUpload."""
-        found = self.uploads.get(_place(key, upload_id))
-        if found is None:
-            raise rules.no_such_upload(upload_id)
-        return found
-
-
-class MemoryStaged:
-    """Bytes in a bytearray, or in a memfd once somebody asked for its descriptor."""
-
-    def __init__(self, released: Callable[[], None]) -> None:
-        self._data = bytearray()
-        self._fd: int | None = None
-        self._length_bytes = 0
-        self._open = True
-        self._released = released
-
-    def fileno(self) -> int:
-        self._require_open()
-        if self._fd is None:
-            self._fd = _memfd(bytes(self._data))
-        return self._fd
-
-    def written(self, length_bytes: int) -> None:
-        self._length_bytes += length_bytes
-
-    async def write(self, data: bytes | bytearray | memoryview) -> None:
-        self._require_open()
-        if self._fd is None:
-            self._data += data
-        else:
-            os.pwrite(self._fd, data, self._length_bytes)
-        self._length_bytes += memoryview(data).nbytes
-
-    async def discard(self) -> None:
-        if self._open:
-            self.take()
-
-    def take(self) -> bytes:
-        """All that was written, once; then the place is free again."""
-        self._require_open()
-        self._open = False
-        self._released()
-        if self._fd is None:
-            return bytes(self._data)
-        try:
-            return os.pread(self._fd, self._length_bytes, 0)
-        finally:
-            os.close(self._fd)
-
-    def _require_open(self) -> None:
-        if not self._open:
-            raise InternalError("a staged place was used after its commit or discard")
-
-
-class MemoryReader:
-    """The object as it was when it was opened."""
-
-    def __init__(self, found: _Object) -> None:
-        self._found = found
-        self._fd: int | None = None
-
-    @property
-    def info(self) -> ObjectInfo:
-        return self._found.info
-
-    def extents(self, offset_bytes: int, length_bytes: int) -> tuple[FileExtent, ...]:
-        rules.require_inside(offset_bytes, length_bytes, len(self._found.data))
-        if not length_bytes:
-            return ()
-        if self._fd is None:
-            self._fd = _memfd(self._found.data)
-        return (FileExtent(self._fd, offset_bytes, length_bytes),)
-
-    async def read(self, offset_bytes: int, length_bytes: int) -> bytes:
-        rules.require_inside(offset_bytes, length_bytes, len(self._found.data))
-        return self._found.data[offset_bytes : offset_bytes + length_bytes]
-
-    async def close(self) -> None:
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
+from gateway.wire.conditional import NO_CONDITIONS, Conditions, check_delete
 
 
 class MemoryStorage:
@@ -185,7 +46,7 @@ class MemoryStorage:
 
     def __init__(self, clock: Callable[[], int] = time.time_ns, max_staged: int = 1024) -> None:
         self._clock = clock
-        self._buckets: dict[str, _Bucket] = {}
+        self._buckets: dict[str, MemoryBucket] = {}
         self._max_staged = max_staged
         self._staged = 0
 
@@ -200,12 +61,20 @@ class MemoryStorage:
 
     # Buckets
 
-    async def create_bucket(self, bucket: str, region: str) -> BucketInfo:
-        if bucket in self._buckets:
-            raise rules.bucket_exists(bucket)
-        info = BucketInfo(bucket, self._clock(), region)
-        self._buckets[bucket] = _Bucket(info)
+    async def create_bucket(self, wanted: BucketInfo) -> BucketInfo:
+        there = self._buckets.get(wanted.name)
+        if there is not None:
+            raise rules.bucket_exists(there.info, wanted.owner)
+        info = replace(wanted, created_ns=self._clock())
+        self._buckets[info.name] = MemoryBucket(info)
         return info
+
+    async def update_bucket(
+        self, bucket: str, change: Callable[[BucketInfo], BucketInfo]
+    ) -> BucketInfo:
+        home = self._bucket(bucket)
+        home.info = rules.reconfigured(home.info, change(home.info))
+        return home.info
 
     async def head_bucket(self, bucket: str) -> BucketInfo:
         return self._bucket(bucket).info
@@ -214,17 +83,31 @@ class MemoryStorage:
         return tuple(self._buckets[name].info for name in sorted(self._buckets))
 
     async def delete_bucket(self, bucket: str) -> None:
-        if len(self._bucket(bucket).objects):
+        if len(self._bucket(bucket).versions):
             raise rules.bucket_not_empty(bucket)
         del self._buckets[bucket]
 
     # Objects
 
     async def open_object(self, bucket: str, key: str, version_id: str | None) -> MemoryReader:
-        return MemoryReader(self._find(bucket, key, version_id))
+        found = self._bucket(bucket).readable(key, version_id)
+        return MemoryReader(found.info, found.data)
 
     async def head_object(self, bucket: str, key: str, version_id: str | None) -> ObjectInfo:
-        return self._find(bucket, key, version_id).info
+        return self._bucket(bucket).readable(key, version_id).info
+
+    async def update_object(
+        self,
+        bucket: str,
+        key: str,
+        version_id: str | None,
+        change: Callable[[ObjectInfo], ObjectAttributes],
+    ) -> ObjectInfo:
+        home = self._bucket(bucket)
+        found = home.readable(key, version_id)
+        info = replace(found.info, attributes=change(found.info))
+        home.versions.put(found.place, replace(found, info=info))
+        return info
 
     async def stage(self, bucket: str, size_hint_bytes: int | None = None) -> MemoryStaged:
         self._bucket(bucket)
@@ -241,26 +124,56 @@ class MemoryStorage:
         draft: ObjectDraft,
         conditions: Conditions = NO_CONDITIONS,
     ) -> ObjectInfo:
-        data = _take(staged, draft)
+        data = take(staged, draft)
         home = self._bucket(bucket)
-        home.vacate(key, conditions)
-        info = rules.published(bucket, key, draft, self._clock())
-        home.objects.put(_place(key), _Object(info, data))
+        home.judge(key, conditions)
+        version_id = rules.version_id_for(home.info.versioning)
+        info = rules.published(bucket, key, version_id, draft, self._clock())
+        home.add(info, data)
         return info
 
     async def delete_object(
-        self, bucket: str, key: str, version_id: str | None, conditions: Conditions = NO_CONDITIONS
-    ) -> bool:
+        self,
+        bucket: str,
+        key: str,
+        version_id: str | None,
+        conditions: Conditions = NO_CONDITIONS,
+        owner: str = "",
+        permit: Permit = permit_all,
+    ) -> Deletion:
         home = self._bucket(bucket)
-        return rules.is_current(version_id) and home.vacate(key, conditions)
+        state = home.info.versioning
+        target = home.latest(key) if version_id is None else home.version(key, version_id)
+        check_delete(conditions, target.info if target else None)
+        hides = version_id is None and state is not Versioning.OFF
+        if hides and (target is not None or conditions == NO_CONDITIONS):
+            marker_id = rules.version_id_for(state)
+            replaced = home.version(key, marker_id)
+            if replaced is not None:
+                permit(replaced.info)
+            home.add(rules.delete_marker(bucket, key, marker_id, owner, self._clock()))
+            existed = target is not None and not target.info.delete_marker
+            return Deletion(existed, marker_id, delete_marker=True)
+        if target is None:
+            return Deletion(existed=False)
+        permit(target.info)
+        home.versions.pop(target.place)
+        named = None if state is Versioning.OFF else target.info.version_id
+        return Deletion(True, named, target.info.delete_marker)
 
     async def list_objects(self, query: ListQuery) -> ListPage:
-        found = page(self._bucket(query.bucket).objects.seek, query)
+        found = page(self._bucket(query.bucket).seek_visible, query)
         return ListPage(
-            objects=tuple(replace(entry.info, parts=()) for entry in found.rows),
+            objects=tuple(replace(info, parts=()) for info in found.rows),
             prefixes=tuple(found.prefixes),
             next_after=found.next_key,
         )
+
+    async def list_versions(self, query: VersionQuery) -> VersionPage:
+        home = self._bucket(query.bucket)
+        marker = home.version(query.after_key, query.after_version)
+        found = version_page(home.seek_versions, query, marker.place[1] if marker else "")
+        return replace(found, versions=tuple(replace(info, parts=()) for info in found.versions))
 
     # Multipart
 
@@ -271,6 +184,7 @@ class MemoryStorage:
         attributes: ObjectAttributes,
         checksum_algorithm: Algorithm | None,
         checksum_type: ChecksumType | None,
+        owner: str = "",
     ) -> UploadInfo:
         now_ns = self._clock()
         info = UploadInfo(
@@ -281,8 +195,9 @@ class MemoryStorage:
             attributes,
             checksum_algorithm,
             checksum_type,
+            owner,
         )
-        self._bucket(bucket).uploads.put(_place(key, info.upload_id), _Upload(info))
+        self._bucket(bucket).uploads.put(place(key, info.upload_id), MemoryUpload(info))
         return info
 
     async def head_upload(self, bucket: str, key: str, upload_id: str) -> UploadInfo:
@@ -291,7 +206,7 @@ class MemoryStorage:
     async def commit_part(
         self, staged: Staged, bucket: str, key: str, upload_id: str, number: int, draft: ObjectDraft
     ) -> PartInfo:
-        data = _take(staged, draft)
+        data = take(staged, draft)
         upload = self._bucket(bucket).upload(key, upload_id)
         part = rules.published_part(number, draft, self._clock())
         upload.parts[number] = (part, data)
@@ -314,29 +229,29 @@ class MemoryStorage:
         draft: ObjectDraft,
         conditions: Conditions = NO_CONDITIONS,
     ) -> ObjectInfo:
-        home, place = self._bucket(bucket), _place(key, upload_id)
-        before = home.completions.get(place)
+        home, where = self._bucket(bucket), place(key, upload_id)
+        before = home.completions.get(where)
         if before is not None and rules.same_list(before, parts):
             return before
         stored = home.upload(key, upload_id).parts
         infos = {number: part for number, (part, _) in stored.items()}
         chosen = rules.choose_parts(parts, infos, draft.size_bytes)
-        home.vacate(key, conditions)
-        info = rules.published(bucket, key, draft, self._clock(), chosen)
-        data = b"".join(stored[part.number][1] for part in chosen)
-        home.objects.put(_place(key), _Object(info, data))
-        home.uploads.pop(place)
-        home.completions[place] = info
+        home.judge(key, conditions)
+        version_id = rules.version_id_for(home.info.versioning)
+        info = rules.published(bucket, key, version_id, draft, self._clock(), chosen)
+        home.add(info, b"".join(stored[part.number][1] for part in chosen))
+        home.uploads.pop(where)
+        home.completions[where] = info
         return info
 
     async def completed_upload(self, bucket: str, key: str, upload_id: str) -> ObjectInfo | None:
         home = self._buckets.get(bucket)
-        return home.completions.get(_place(key, upload_id)) if home else None
+        return home.completions.get(place(key, upload_id)) if home else None
 
     async def abort_upload(self, bucket: str, key: str, upload_id: str) -> None:
         home = self._bucket(bucket)
         home.upload(key, upload_id)
-        home.uploads.pop(_place(key, upload_id))
+        home.uploads.pop(place(key, upload_id))
 
     async def list_uploads(
         self,
@@ -348,7 +263,7 @@ class MemoryStorage:
         limit: int,
     ) -> UploadPage:
         query = ListQuery(bucket, prefix, delimiter, after_key, limit)
-        found = page(self._bucket(bucket).uploads.seek, query, after_upload_id)
+        found = page(self._bucket(bucket).uploads.seek, query, after_upload_id or None)
         return UploadPage(
             uploads=tuple(entry.info for entry in found.rows),
             prefixes=tuple(found.prefixes),
@@ -356,39 +271,11 @@ class MemoryStorage:
             next_upload_id=found.next_id,
         )
 
-    def _bucket(self, bucket: str) -> _Bucket:
+    def _bucket(self, bucket: str) -> MemoryBucket:
         """Raises NoSuchBucket."""
         if bucket not in self._buckets:
             raise rules.no_such_bucket(bucket)
         return self._buckets[bucket]
 
-    def _find(self, bucket: str, key: str, version_id: str | None) -> _Object:
-        """Raises NoSuchBucket, NoSuchVersion, NoSuchKey."""
-        found = self._bucket(bucket).objects.get(_place(key))
-        rules.require_current(key, version_id)
-        if found is None:
-            raise rules.no_such_key(key)
-        return found
-
     def _release(self) -> None:
         self._staged -= 1
-
-
-def _place(key: str, upload_id: str = "") -> Position:
-    return key.encode(), upload_id
-
-
-def _take(staged: Staged, draft: ObjectDraft) -> bytes:
-    if not isinstance(staged, MemoryStaged):
-        raise TypeError(f"{type(staged).__name__} was not staged by this storage")
-    data = staged.take()
-    rules.require_length(len(data), draft)
-    return data
-
-
-def _memfd(data: bytes) -> int:
-    fd = os.memfd_create("object", os.MFD_CLOEXEC)
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
-    return fd

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from threading import Lock
 
-from gateway.storage.catalog import Dropped
+from gateway.storage.pieces import Dropped
 
 
 class Pins:

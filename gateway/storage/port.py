@@ -14,20 +14,47 @@ threads. They raise ``gateway.errors`` exceptions: NoSuchBucket, NoSuchKey, NoSu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Protocol
 
 from gateway.wire.checksums import Algorithm, ChecksumType
 from gateway.wire.conditional import NO_CONDITIONS, Conditions
 from gateway.wire.extent import FileExtent
+from gateway.wire.grants import Grant
 
 NULL_VERSION = "null"
+
+
+class Versioning(Enum):
+    """A bucket's state: never switched on, on, or suspended; the value is S3's word for it."""
+
+    OFF = ""
+    ENABLED = "Enabled"
+    SUSPENDED = "Suspended"
+
+
+class RetentionMode(Enum):
+    """Who may shorten a retention: some (with a bypass), or nobody."""
+
+    GOVERNANCE = "GOVERNANCE"
+    COMPLIANCE = "COMPLIANCE"
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """An object version may not be removed before `until_ns` (POSIX nanoseconds)."""
+
+    mode: RetentionMode
+    until_ns: int
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectAttributes:
     """What a client says of an object, kept and given back word for word.
+
+    Tags, grants, retention and legal hold may be changed later (`update_object`).
 
     Attributes:
         headers: lower-case name to value: content-type, cache-control, content-disposition,
@@ -35,12 +62,17 @@ class ObjectAttributes:
         metadata: x-amz-meta-* names (lower case, without the prefix) to values.
         tags: (key, value), in order.
         storage_class: as sent; "STANDARD" where not.
+        grants: the access control list; () means that the owner alone has FULL_CONTROL.
+        legal_hold: the version may not be removed while it is set.
     """
 
     headers: Mapping[str, str] = field(default_factory=dict)
     metadata: Mapping[str, str] = field(default_factory=dict)
     tags: tuple[tuple[str, str], ...] = ()
     storage_class: str = "STANDARD"
+    grants: tuple[Grant, ...] = ()
+    retention: Retention | None = None
+    legal_hold: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +95,16 @@ class PartInfo:
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """A stored object, complete enough for HEAD, lists and conditions.
+    """A stored object version, complete enough for HEAD, lists and conditions.
 
     Attributes:
-        etag: unquoted.
+        etag: unquoted; "" of a delete marker.
         modified_ns: POSIX nanoseconds; HTTP dates cut them to seconds.
-        version_id: "null" where the bucket is not versioned.
+        version_id: "null" where the bucket was not versioned when it was made, else opaque.
         parts: the finished upload's parts, () for a plain object and in a listing.
+        owner: the account's canonical user id; "" is the gateway's own.
+        delete_marker: it hides older versions and has no bytes.
+        latest: it is what the key alone names.
     """
 
     bucket: str
@@ -82,26 +117,67 @@ class ObjectInfo:
     checksum_type: ChecksumType = ChecksumType.FULL_OBJECT
     version_id: str = NULL_VERSION
     parts: tuple[PartInfo, ...] = ()
+    owner: str = ""
+    delete_marker: bool = False
+    latest: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """What a delete did.
+
+    Attributes:
+        existed: whether there was something to remove or to hide.
+        version_id: of the version removed, or of the delete marker made; None where the bucket
+            was never versioned.
+        delete_marker: a marker was made, or the version removed was one.
+    """
+
+    existed: bool
+    version_id: str | None = None
+    delete_marker: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectDraft:
-    """All that a commit needs besides the staged bytes."""
+    """All that a commit needs besides the staged bytes. `owner` is an account's id."""
 
     size_bytes: int
     etag: str
     attributes: ObjectAttributes = field(default_factory=ObjectAttributes)
     checksums: Mapping[Algorithm, str] = field(default_factory=dict)
     checksum_type: ChecksumType = ChecksumType.FULL_OBJECT
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class BucketInfo:
-    """A bucket; `created_ns` is POSIX nanoseconds."""
+    """A bucket and all that is configured of it; `update_bucket` changes it.
+
+    Attributes:
+        created_ns: POSIX nanoseconds.
+        owner: the account's canonical user id; "" is the gateway's own.
+        object_lock: versions may be locked; never taken back.
+        grants: as an object's.
+        settings: sub-resource name (policy, cors, tagging, …) to its document as it was stored.
+    """
 
     name: str
     created_ns: int
     region: str
+    owner: str = ""
+    versioning: Versioning = Versioning.OFF
+    object_lock: bool = False
+    grants: tuple[Grant, ...] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+Permit = Callable[[ObjectInfo], None]
+"""Asked in the step that removes a version; raises to forbid it (object lock)."""
+
+
+def permit_all(_info: ObjectInfo) -> None:
+    """Forbid nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +191,7 @@ class UploadInfo:
     attributes: ObjectAttributes
     checksum_algorithm: Algorithm | None = None
     checksum_type: ChecksumType | None = None
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +222,37 @@ class ListPage:
     objects: tuple[ObjectInfo, ...]
     prefixes: tuple[str, ...]
     next_after: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class VersionQuery:
+    """One page of all versions: keys in byte order, of one key the newest first.
+
+    Attributes:
+        after_key / after_version: entries behind this one, exclusively. An empty version means
+            behind all versions of that key; a key that is a common prefix, as in ListQuery.
+        limit: 0..1000 entries (versions, markers and prefixes together).
+    """
+
+    bucket: str
+    prefix: str = ""
+    delimiter: str = ""
+    after_key: str = ""
+    after_version: str = ""
+    limit: int = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class VersionPage:
+    """`versions` hold delete markers too; the markers of the last entry shown, or None.
+
+    Where the last entry is a common prefix, `next_version` is "".
+    """
+
+    versions: tuple[ObjectInfo, ...]
+    prefixes: tuple[str, ...]
+    next_key: str | None
+    next_version: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,8 +318,20 @@ class Storage(Protocol):
         """Readiness: a real, cheap write and read. Raises InternalError."""
 
     # Buckets
-    async def create_bucket(self, bucket: str, region: str) -> BucketInfo:
-        """Raises BucketAlreadyOwnedByYou."""
+    async def create_bucket(self, wanted: BucketInfo) -> BucketInfo:
+        """As wanted, but for the time of creation, which is now.
+
+        Raises BucketAlreadyOwnedByYou, or BucketAlreadyExists where the owner is another.
+        """
+
+    async def update_bucket(
+        self, bucket: str, change: Callable[[BucketInfo], BucketInfo]
+    ) -> BucketInfo:
+        """Replace what is configured, in one step.
+
+        `change` is pure and may raise to leave everything as it is; name, region, owner and time
+        of creation stay whatever it answers.
+        """
 
     async def head_bucket(self, bucket: str) -> BucketInfo: ...
 
@@ -222,9 +342,28 @@ class Storage(Protocol):
         """Raises BucketNotEmpty: objects remain (uploads in progress are aborted with it)."""
 
     # Objects
-    async def open_object(self, bucket: str, key: str, version_id: str | None) -> ObjectReader: ...
+    async def open_object(self, bucket: str, key: str, version_id: str | None) -> ObjectReader:
+        """Raises as head_object."""
 
-    async def head_object(self, bucket: str, key: str, version_id: str | None) -> ObjectInfo: ...
+    async def head_object(self, bucket: str, key: str, version_id: str | None) -> ObjectInfo:
+        """The version named, or the latest.
+
+        Raises NoSuchKey (also where the latest is a delete marker: its error then carries the
+        headers x-amz-delete-marker and x-amz-version-id), NoSuchVersion, or MethodNotAllowed with
+        the same headers where the version named is a delete marker.
+        """
+
+    async def update_object(
+        self,
+        bucket: str,
+        key: str,
+        version_id: str | None,
+        change: Callable[[ObjectInfo], ObjectAttributes],
+    ) -> ObjectInfo:
+        """Replace the attributes of a version in one step, leaving its time and ETag.
+
+        `change` is pure and may raise to leave everything as it is. Raises as head_object.
+        """
 
     async def stage(self, bucket: str, size_hint_bytes: int | None = None) -> Staged:
         """A new place for bytes; NoSuchBucket early. The hint lets a driver preallocate."""
@@ -240,15 +379,31 @@ class Storage(Protocol):
         """Publish the staged bytes as the object. Consumes `staged`, also on failure.
 
         Conditions (If-Match, If-None-Match) are judged against the current object in the step
-        that publishes: 412 PreconditionFailed, or 404 NoSuchKey for If-Match on a missing key.
+        that publishes: 412 PreconditionFailed, or 404 NoSuchKey for If-Match on a missing key; a
+        key whose latest is a delete marker counts as missing. Where the bucket is versioned, the
+        object becomes a new version; else, and while suspended, it replaces the null version.
         """
 
     async def delete_object(
-        self, bucket: str, key: str, version_id: str | None, conditions: Conditions = NO_CONDITIONS
-    ) -> bool:
-        """Whether there was one; a missing key is no error (but NoSuchBucket is)."""
+        self,
+        bucket: str,
+        key: str,
+        version_id: str | None,
+        conditions: Conditions = NO_CONDITIONS,
+        owner: str = "",
+        permit: Permit = permit_all,
+    ) -> Deletion:
+        """Remove the version named; without one, hide the key by a marker, or remove it.
 
-    async def list_objects(self, query: ListQuery) -> ListPage: ...
+        Conditions are judged against the version named, or the latest, be it a marker. `permit` is
+        asked about a version that would be removed. A missing key or version is no error
+        (NoSuchBucket is), and with conditions no marker is made for it. `owner` becomes a marker's.
+        """
+
+    async def list_objects(self, query: ListQuery) -> ListPage:
+        """Latest versions only, without delete markers; one index range is read per page."""
+
+    async def list_versions(self, query: VersionQuery) -> VersionPage: ...
 
     # Multipart
     async def create_upload(
@@ -258,6 +413,7 @@ class Storage(Protocol):
         attributes: ObjectAttributes,
         checksum_algorithm: Algorithm | None,
         checksum_type: ChecksumType | None,
+        owner: str = "",
     ) -> UploadInfo: ...
 
     async def head_upload(self, bucket: str, key: str, upload_id: str) -> UploadInfo:

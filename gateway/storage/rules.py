@@ -7,9 +7,23 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from gateway.errors import ClientError, InternalError, S3Code
-from gateway.storage.port import NULL_VERSION, ObjectDraft, ObjectInfo, PartInfo
+from gateway.storage.port import (
+    NULL_VERSION,
+    BucketInfo,
+    ObjectAttributes,
+    ObjectDraft,
+    ObjectInfo,
+    PartInfo,
+    Versioning,
+)
+
+FIRST_RANK = "f" * 16
+"""The rank of a key's first version: what orders them, since their ids say nothing of order."""
+
+_VERSION_ID_BYTES = 24
 
 
 def fresh_id(now_ns: int) -> str:
@@ -21,6 +35,25 @@ def fresh_id(now_ns: int) -> str:
     return f"{now_ns:016x}{secrets.token_hex(8)}"
 
 
+def version_id_for(versioning: Versioning) -> str:
+    """The id of a version made now.
+
+    A version that already has this id goes when the new one comes; only "null" can be there.
+    """
+    if versioning is Versioning.ENABLED:
+        return secrets.token_urlsafe(_VERSION_ID_BYTES)
+    return NULL_VERSION
+
+
+def rank_before(newest: str | None) -> str:
+    """The rank of a new version: ranks count down, so that the newest sorts first.
+
+    Args:
+        newest: the least rank of the key's versions, None where there are none.
+    """
+    return FIRST_RANK if newest is None else f"{int(newest, 16) - 1:016x}"
+
+
 def no_such_bucket(bucket: str) -> ClientError:
     """404, with the bucket's name."""
     return ClientError(S3Code.NO_SUCH_BUCKET, details={"BucketName": bucket})
@@ -28,7 +61,11 @@ def no_such_bucket(bucket: str) -> ClientError:
 
 def no_such_key(key: str) -> ClientError:
     """404, with the key."""
-    return ClientError(S3Code.NO_SUCH_KEY, details={"Key": key})
+    return ClientError(
+        S3Code.NO_SUCH_KEY,
+        details={"Key": key},
+        headers={"x-amz-delete-marker": "false"},  # Ceph RGW says so where S3 is silent
+    )
 
 
 def no_such_upload(upload_id: str) -> ClientError:
@@ -36,9 +73,11 @@ def no_such_upload(upload_id: str) -> ClientError:
     return ClientError(S3Code.NO_SUCH_UPLOAD, details={"UploadId": upload_id})
 
 
-def bucket_exists(bucket: str) -> ClientError:
-    """409: created already."""
-    return ClientError(S3Code.BUCKET_ALREADY_OWNED_BY_YOU, details={"BucketName": bucket})
+def bucket_exists(there: BucketInfo, owner: str) -> ClientError:
+    """409: created already, by `owner` or by somebody else."""
+    mine = there.owner == owner
+    code = S3Code.BUCKET_ALREADY_OWNED_BY_YOU if mine else S3Code.BUCKET_ALREADY_EXISTS
+    return ClientError(code, details={"BucketName": there.name})
 
 
 def bucket_not_empty(bucket: str) -> ClientError:
@@ -46,22 +85,51 @@ def bucket_not_empty(bucket: str) -> ClientError:
     return ClientError(S3Code.BUCKET_NOT_EMPTY, details={"BucketName": bucket})
 
 
-def is_current(version_id: str | None) -> bool:
-    """Whether this names the one version that an unversioned bucket keeps."""
-    return version_id is None or version_id == NULL_VERSION
+def no_such_version(key: str, version_id: str) -> ClientError:
+    """404, with the key and the version."""
+    return ClientError(S3Code.NO_SUCH_VERSION, details={"Key": key, "VersionId": version_id})
 
 
-def require_current(key: str, version_id: str | None) -> None:
-    """Refuse to read any version but the one there is: NoSuchVersion."""
-    if not is_current(version_id):
-        details = {"Key": key, "VersionId": version_id or ""}
-        raise ClientError(S3Code.NO_SUCH_VERSION, details=details)
+def hidden_by_marker(marker: ObjectInfo) -> ClientError:
+    """404: the key's latest version is a delete marker, which the error's headers name."""
+    return ClientError(
+        S3Code.NO_SUCH_KEY, details={"Key": marker.key}, headers=_marker_headers(marker)
+    )
+
+
+def marker_has_no_bytes(marker: ObjectInfo) -> ClientError:
+    """405: the version that was named is a delete marker, which can only be deleted."""
+    return ClientError(
+        S3Code.METHOD_NOT_ALLOWED,
+        details={"ResourceType": "DeleteMarker"},
+        headers=_marker_headers(marker) | {"Allow": "DELETE"},
+    )
+
+
+def _marker_headers(marker: ObjectInfo) -> dict[str, str]:
+    return {"x-amz-delete-marker": "true", "x-amz-version-id": marker.version_id}
+
+
+def reconfigured(before: BucketInfo, after: BucketInfo) -> BucketInfo:
+    """What a change may make of a bucket: not another bucket."""
+    return replace(
+        after,
+        name=before.name,
+        region=before.region,
+        owner=before.owner,
+        created_ns=before.created_ns,
+    )
 
 
 def published(
-    bucket: str, key: str, draft: ObjectDraft, modified_ns: int, parts: tuple[PartInfo, ...] = ()
+    bucket: str,
+    key: str,
+    version_id: str,
+    draft: ObjectDraft,
+    modified_ns: int,
+    parts: tuple[PartInfo, ...] = (),
 ) -> ObjectInfo:
-    """The object that a draft becomes."""
+    """The version that a draft becomes."""
     return ObjectInfo(
         bucket=bucket,
         key=key,
@@ -71,7 +139,26 @@ def published(
         attributes=draft.attributes,
         checksums=draft.checksums,
         checksum_type=draft.checksum_type,
+        version_id=version_id,
         parts=parts,
+        owner=draft.owner,
+    )
+
+
+def delete_marker(
+    bucket: str, key: str, version_id: str, owner: str, modified_ns: int
+) -> ObjectInfo:
+    """What hides a key whose versions are kept."""
+    return ObjectInfo(
+        bucket=bucket,
+        key=key,
+        size_bytes=0,
+        etag="",
+        modified_ns=modified_ns,
+        attributes=ObjectAttributes(),
+        version_id=version_id,
+        owner=owner,
+        delete_marker=True,
     )
 
 

@@ -1,8 +1,6 @@
-"""The catalog: one SQLite database that says which data files are which objects.
+"""Opening the catalog: the one SQLite database that says which data files are which objects.
 
-Terms: a *content* is the bytes of one object or one upload, cut into *pieces*, one data file each.
-A plain object's content is one piece with number 0; an upload's content is its parts, and Complete
-points the object at that content without moving or copying anything. No file belongs to two pieces.
+What is in it: tables.py. A catalog of an older gateway is brought up to date in one transaction.
 """
 
 from __future__ import annotations
@@ -15,75 +13,15 @@ from pathlib import Path
 from gateway.config import Durability
 from gateway.errors import InternalError
 from gateway.storage.faults import in_database, on_disk
+from gateway.storage.tables import MIGRATIONS, SCHEMA_VERSION, TABLES
 
 APPLICATION_ID = (
     0x53335244  # "S3RD", in the database's header (https://www.sqlite.org/fileformat2.html)
 )
-SCHEMA_VERSION = 1
 _BUSY_TIMEOUT_MS = 10_000
 _WAL_LIMIT_BYTES = 64 * 1024**2
 
 _SYNCHRONOUS = {Durability.FULL: "FULL", Durability.DATA: "NORMAL", Durability.NONE: "OFF"}
-
-_TABLES = """
-CREATE TABLE buckets (
-    name TEXT PRIMARY KEY,
-    created_ns INTEGER NOT NULL,
-    region TEXT NOT NULL
-) STRICT, WITHOUT ROWID;
-
-CREATE TABLE objects (  -- clustered by key, so that a page of a listing is one range
-    bucket TEXT NOT NULL,
-    key BLOB NOT NULL,  -- UTF-8: BLOBs compare byte by byte, S3's order
-    version_id TEXT NOT NULL,
-    content TEXT NOT NULL,
-    size_bytes INTEGER NOT NULL,
-    etag TEXT NOT NULL,
-    modified_ns INTEGER NOT NULL,
-    attributes TEXT NOT NULL,
-    checksums TEXT NOT NULL,
-    checksum_type TEXT NOT NULL,
-    PRIMARY KEY (bucket, key, version_id)
-) STRICT, WITHOUT ROWID;
-
-CREATE TABLE uploads (  -- only those in progress: an upload ends by losing its row
-    bucket TEXT NOT NULL,
-    key BLOB NOT NULL,
-    upload_id TEXT NOT NULL,  -- also the content of its parts
-    initiated_ns INTEGER NOT NULL,
-    attributes TEXT NOT NULL,
-    checksum_algorithm TEXT,
-    checksum_type TEXT,
-    PRIMARY KEY (bucket, key, upload_id)
-) STRICT, WITHOUT ROWID;
-CREATE INDEX uploads_by_age ON uploads (initiated_ns);
-
-CREATE TABLE completions (  -- what Complete answered, for a client that asks again
-    bucket TEXT NOT NULL,
-    key BLOB NOT NULL,
-    upload_id TEXT NOT NULL,
-    initiated_ns INTEGER NOT NULL,
-    result TEXT NOT NULL,
-    PRIMARY KEY (bucket, key, upload_id)
-) STRICT, WITHOUT ROWID;
-CREATE INDEX completions_by_age ON completions (initiated_ns);
-
-CREATE TABLE pieces (
-    content TEXT NOT NULL,
-    number INTEGER NOT NULL,  -- 0 of a plain object, else the part's
-    file TEXT NOT NULL UNIQUE,
-    size_bytes INTEGER NOT NULL,
-    etag TEXT NOT NULL,
-    modified_ns INTEGER NOT NULL,
-    checksums TEXT NOT NULL,
-    PRIMARY KEY (content, number)
-) STRICT, WITHOUT ROWID;
-
-CREATE TABLE heartbeat (  -- one row, for the readiness check
-    id INTEGER PRIMARY KEY CHECK (id = 1),
-    beaten_ns INTEGER NOT NULL
-) STRICT;
-"""
 
 
 def connect(path: Path, durability: Durability, *, read_only: bool = False) -> sqlite3.Connection:
@@ -144,15 +82,19 @@ def _migrate(connection: sqlite3.Connection, path: Path, may_be_new: Callable[[]
         if not may_be_new():
             raise _lost(path)
         connection.executescript(
-            f"BEGIN IMMEDIATE; {_TABLES} PRAGMA application_id = {APPLICATION_ID};"
+            f"BEGIN IMMEDIATE; {TABLES} PRAGMA application_id = {APPLICATION_ID};"
             f"PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
         )
         return
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     if application != APPLICATION_ID:
         raise InternalError(f"{path} is another program's database: choose another store.root")
-    if version != SCHEMA_VERSION:
+    if version not in (*MIGRATIONS, SCHEMA_VERSION):
         raise InternalError(
             f"{path} has schema {version}, this gateway knows {SCHEMA_VERSION}: "
             "run the version that made it, or a newer one"
+        )
+    for older in range(version, SCHEMA_VERSION):
+        connection.executescript(
+            f"BEGIN IMMEDIATE; {MIGRATIONS[older]} PRAGMA user_version = {older + 1}; COMMIT;"
         )

@@ -22,23 +22,30 @@ from typing import Any, TypeVar
 from gateway.config import StoreConfig
 from gateway.errors import BusyError, InternalError
 from gateway.storage import lookup
-from gateway.storage.catalog import Catalog, Dropped
+from gateway.storage.bucket_cache import BucketCache
+from gateway.storage.catalog import Catalog
 from gateway.storage.connections import Readers
 from gateway.storage.faults import in_database, on_disk
 from gateway.storage.files import DataFiles
 from gateway.storage.lock import StoreLock
+from gateway.storage.pieces import Dropped
 from gateway.storage.pins import Pins
 from gateway.storage.port import (
     BucketInfo,
+    Deletion,
     ListPage,
     ListQuery,
     ObjectAttributes,
     ObjectDraft,
     ObjectInfo,
     PartInfo,
+    Permit,
     Staged,
     UploadInfo,
     UploadPage,
+    VersionPage,
+    VersionQuery,
+    permit_all,
 )
 from gateway.storage.reader import Opener, StoredObject
 from gateway.storage.schema import open_catalog
@@ -76,6 +83,7 @@ class Store:
         self._removals = ThreadPoolExecutor(1, thread_name_prefix="store-remove")
         self._places = Semaphore(config.max_staged)
         self._writer: Writer | None = None
+        self._buckets = BucketCache()
 
     async def start(self) -> None:
         await settle(self._writes, self._open)
@@ -90,31 +98,55 @@ class Store:
 
     # Buckets
 
-    async def create_bucket(self, bucket: str, region: str) -> BucketInfo:
-        return await self._change(lambda catalog: catalog.create_bucket(bucket, region))
+    async def create_bucket(self, wanted: BucketInfo) -> BucketInfo:
+        return await self._change_bucket(wanted.name, lambda catalog: catalog.create_bucket(wanted))
+
+    async def update_bucket(
+        self, bucket: str, change: Callable[[BucketInfo], BucketInfo]
+    ) -> BucketInfo:
+        return await self._change_bucket(
+            bucket, lambda catalog: catalog.update_bucket(bucket, change)
+        )
 
     async def head_bucket(self, bucket: str) -> BucketInfo:
-        return await self._readers.ask(lambda db: lookup.bucket_info(db, bucket))
+        return await self._buckets.get(
+            bucket, lambda: self._readers.ask(lambda db: lookup.bucket_info(db, bucket))
+        )
 
     async def list_buckets(self) -> Sequence[BucketInfo]:
         return await self._readers.ask(lookup.buckets)
 
     async def delete_bucket(self, bucket: str) -> None:
-        await self._change(lambda catalog: catalog.delete_bucket(bucket))
+        await self._change_bucket(bucket, lambda catalog: catalog.delete_bucket(bucket))
 
     # Objects
 
     async def open_object(self, bucket: str, key: str, version_id: str | None) -> StoredObject:
         def locate() -> lookup.Located:
-            return self._readers.ask_here(lambda db: lookup.locate(db, bucket, key, version_id))
+            return self._readers.ask_snapshot_here(
+                lambda db: lookup.locate(db, bucket, key, version_id)
+            )
 
         return await settle(
             self._readers.executor, lambda: self._opener.open(locate), undo=StoredObject.release
         )
 
     async def head_object(self, bucket: str, key: str, version_id: str | None) -> ObjectInfo:
-        located = await self._readers.ask(lambda db: lookup.locate(db, bucket, key, version_id))
+        located = await self._readers.ask_snapshot(
+            lambda db: lookup.locate(db, bucket, key, version_id)
+        )
         return located.info
+
+    async def update_object(
+        self,
+        bucket: str,
+        key: str,
+        version_id: str | None,
+        change: Callable[[ObjectInfo], ObjectAttributes],
+    ) -> ObjectInfo:
+        return await self._change(
+            lambda catalog: catalog.update_object(bucket, key, version_id, change)
+        )
 
     async def stage(self, bucket: str, size_hint_bytes: int | None = None) -> StagedFile:
         if not self._places.acquire(blocking=False):
@@ -153,14 +185,25 @@ class Store:
         )
 
     async def delete_object(
-        self, bucket: str, key: str, version_id: str | None, conditions: Conditions = NO_CONDITIONS
-    ) -> bool:
+        self,
+        bucket: str,
+        key: str,
+        version_id: str | None,
+        conditions: Conditions = NO_CONDITIONS,
+        owner: str = "",
+        permit: Permit = permit_all,
+    ) -> Deletion:
         return await self._change(
-            lambda catalog: catalog.delete_object(bucket, key, version_id, conditions)
+            lambda catalog: catalog.delete_object(
+                bucket, key, version_id, conditions, owner, permit
+            )
         )
 
     async def list_objects(self, query: ListQuery) -> ListPage:
         return await self._readers.ask_snapshot(lambda db: lookup.list_objects(db, query))
+
+    async def list_versions(self, query: VersionQuery) -> VersionPage:
+        return await self._readers.ask_snapshot(lambda db: lookup.list_versions(db, query))
 
     # Multipart
 
@@ -171,12 +214,12 @@ class Store:
         attributes: ObjectAttributes,
         checksum_algorithm: Algorithm | None,
         checksum_type: ChecksumType | None,
+        owner: str = "",
     ) -> UploadInfo:
-        return await self._change(
-            lambda catalog: catalog.create_upload(
-                bucket, key, attributes, checksum_algorithm, checksum_type
-            )
+        wanted = UploadInfo(
+            bucket, key, "", 0, attributes, checksum_algorithm, checksum_type, owner
         )
+        return await self._change(lambda catalog: catalog.uploads.create(wanted))
 
     async def head_upload(self, bucket: str, key: str, upload_id: str) -> UploadInfo:
         return await self._readers.ask(lambda db: lookup.upload_info(db, bucket, key, upload_id))
@@ -187,7 +230,9 @@ class Store:
         return await self._publish(
             staged,
             draft,
-            lambda catalog, file: catalog.put_part(bucket, key, upload_id, number, file, draft),
+            lambda catalog, file: catalog.uploads.put_part(
+                bucket, key, upload_id, number, file, draft
+            ),
         )
 
     async def list_parts(
@@ -207,7 +252,7 @@ class Store:
         conditions: Conditions = NO_CONDITIONS,
     ) -> ObjectInfo:
         return await self._change(
-            lambda catalog: catalog.complete_upload(
+            lambda catalog: catalog.uploads.complete(
                 bucket, key, upload_id, parts, draft, conditions
             )
         )
@@ -216,7 +261,7 @@ class Store:
         return await self._readers.ask(lambda db: lookup.completion(db, bucket, key, upload_id))
 
     async def abort_upload(self, bucket: str, key: str, upload_id: str) -> None:
-        await self._change(lambda catalog: catalog.abort_upload(bucket, key, upload_id))
+        await self._change(lambda catalog: catalog.uploads.abort(bucket, key, upload_id))
 
     async def list_uploads(
         self,
@@ -234,9 +279,15 @@ class Store:
 
     # Changes
 
-    async def _change(self, apply: Callable[[Catalog], T]) -> T:
-        """Queue a change of the catalog; returns when it is durable."""
+    async def _change_bucket(self, name: str, apply: Callable[[Catalog], T]) -> T:
+        """The same as `_change`; the bucket is looked up anew from the moment it is durable."""
         done = promise()
+        done.add_done_callback(lambda _: self._buckets.forget(name))
+        return await self._change(apply, done)
+
+    async def _change(self, apply: Callable[[Catalog], T], done: Future[Any] | None = None) -> T:
+        """Queue a change of the catalog; returns when it is durable."""
+        done = promise() if done is None else done
         self._running().submit(Work(apply, done))
         result: T = await asyncio.wrap_future(done)
         return result
@@ -304,7 +355,7 @@ class Store:
         try:
             with in_database(self._path), connection:
                 connection.execute("BEGIN IMMEDIATE")
-                catalog.expire_uploads(_ALL)
+                catalog.uploads.expire(_ALL)
             swept = sweep(connection, self._files)
         except BaseException:
             connection.close()

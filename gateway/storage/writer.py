@@ -17,8 +17,9 @@ from threading import Thread
 from typing import Any, Generic, TypeVar
 
 from gateway.errors import BusyError, InternalError
-from gateway.storage.catalog import Catalog, Dropped
+from gateway.storage.catalog import Catalog
 from gateway.storage.faults import database_fault
+from gateway.storage.pieces import Dropped
 
 GROUP_MAX = 128
 """How many pieces of work share one transaction at most."""

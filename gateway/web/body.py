@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from aiohttp import StreamReader
 from aiohttp.web import RequestPayloadError
@@ -43,6 +43,16 @@ Sink = Callable[[bytes], Awaitable[None]]
 T = TypeVar("T")
 
 
+class Decoder(Protocol):
+    """Takes a body's framing off."""
+
+    def feed(self, data: bytes) -> Iterable[bytes | memoryview]:
+        """The payload in the next piece of the body."""
+
+    def finish(self) -> Mapping[str, str]:
+        """Told that the body is over; the trailers, lower-case name to value."""
+
+
 class Digesting:
     """The threads that hash bodies, and how many batches may be under way in all requests.
 
@@ -60,7 +70,7 @@ class Digesting:
         return self._permits
 
     async def settle(
-        self, batch: bytes, decoder: AwsChunkedDecoder | None, digester: Digester, sink: Sink
+        self, batch: bytes, decoder: Decoder | None, digester: Digester, sink: Sink
     ) -> None:
         """Decode a batch, then hash its payload while `sink` takes it."""
         payload = batch
@@ -81,7 +91,7 @@ class Digesting:
         self._pool.shutdown(wait=False)
 
 
-def _decode(decoder: AwsChunkedDecoder, batch: bytes) -> bytes:
+def _decode(decoder: Decoder, batch: bytes) -> bytes:
     return b"".join(decoder.feed(batch))
 
 
@@ -169,6 +179,7 @@ class HttpBody:
         self._digesting = digesting
         self._sha256_hex = sha256_hex
         self._verifier = verifier
+        self._ahead = b""  # of the body, read already
 
     @property
     def length_bytes(self) -> int | None:
@@ -183,8 +194,8 @@ class HttpBody:
         ):
             raise ClientError(S3Code.MISSING_CONTENT_LENGTH)
         limit_bytes = self._limits.max_object_bytes
-        too_large = partial(_too_large, length_bytes, limit_bytes)
-        return await self._move(staged.write, limit_bytes, too_large, also)
+        over_limit = partial(too_large, length_bytes, limit_bytes)
+        return await self._move(staged.write, limit_bytes, over_limit, also)
 
     async def read(self, limit_bytes: int) -> bytes:
         document = bytearray()
@@ -209,19 +220,22 @@ class HttpBody:
         algorithms = {*also, *declared.checksums, *announced} or {Algorithm.CRC64NVME}
         digester = Digester(algorithms, sha256=self._sha256_hex is not None)
         decoder = self._decoder(announced)
+        await self._digesting.settle(self._ahead, decoder, digester, sink)
         while first := await self._source.first():
             async with self._digesting.turn():
                 batch = first + self._source.rest()
                 await self._digesting.settle(batch, decoder, digester, sink)
             if digester.size_bytes > limit_bytes:
-                raise over_limit()
+                break
+        if digester.size_bytes > limit_bytes:
+            raise over_limit()
         if decoder is not None:
             trailers = trailer_checksums(decoder.finish())
             declared = replace(declared, checksums={**declared.checksums, **trailers})
         self._verify(declared, digester, computed := digester.checksums)
         return Poured(digester.size_bytes, digester.md5, computed)
 
-    def _decoder(self, announced: tuple[Algorithm, ...]) -> AwsChunkedDecoder | None:
+    def _decoder(self, announced: tuple[Algorithm, ...]) -> Decoder | None:
         if not is_aws_chunked(self._head):
             if announced:
                 raise ClientError(
@@ -250,7 +264,8 @@ def _content_length(head: RequestHead) -> int | None:
     return int(value) if value is not None and _LENGTH.fullmatch(value) else None
 
 
-def _too_large(proposed_bytes: int | None, limit_bytes: int) -> ClientError:
+def too_large(proposed_bytes: int | None, limit_bytes: int) -> ClientError:
+    """EntityTooLarge, with what S3 says beside it."""
     details = {} if proposed_bytes is None else {"ProposedSize": str(proposed_bytes)}
     details["MaxSizeAllowed"] = str(limit_bytes)
     return ClientError(S3Code.ENTITY_TOO_LARGE, details=details)

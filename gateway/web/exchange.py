@@ -18,9 +18,11 @@ from gateway.s3.results import ObjectReply
 from gateway.web.body import Digesting, HttpBody, Source
 from gateway.web.connection import new_request_id
 from gateway.web.delivery import ReadAhead, deliver
+from gateway.web.form import FormBody
 from gateway.web.heads import read_head
 from gateway.web.pipeline import steers_rdma
 from gateway.web.render import HttpReply, render_error
+from gateway.wire.form_data import is_form
 
 _log = logging.getLogger(__name__)
 
@@ -50,6 +52,8 @@ class Exchange:
 
     def body(self, verified: Verified) -> HttpBody:
         """The request's body, to be held to what its signature says."""
+        if self.head.method == "POST" and is_form(self.head):
+            return FormBody(self._source, self.head, self._limits, self._digesting)
         return HttpBody(
             self._source,
             self.head,

@@ -14,11 +14,12 @@ from xml.etree.ElementTree import Element
 
 from gateway import __version__
 from gateway.errors import GatewayError
-from gateway.s3.results import ObjectReply, Reply, XmlReply
+from gateway.s3.results import JsonReply, ObjectReply, Reply, XmlReply
 from gateway.wire import xml
 
 # Exactly this: .NET clients refuse "; charset=utf-8" on errors (aws-sdk-net#3009).
 _XML = ("content-type", "application/xml")
+_JSON = ("content-type", "application/json")
 _SERVER = f"s3rdma/{__version__}"
 _HOST_ID = base64.b64encode(secrets.token_bytes(24)).decode("ascii")  # which process answered
 _BODILESS = frozenset({204, 304})  # RFC 9110 sections 15.3.5 and 15.4.5
@@ -74,6 +75,8 @@ def render(result: Reply, *, method: str, request_id: str) -> HttpReply:
             return HttpReply(result.status, headers, delivery=result)
         case XmlReply():
             return _document(result.status, headers, result.root, method)
+        case JsonReply():
+            return _whole(result.status, headers, _JSON, result.text.encode("utf-8"), method)
     if result.status not in _BODILESS and method != "HEAD" and result.get("content-length") is None:
         headers = (*headers, ("content-length", "0"))
     return HttpReply(result.status, headers)
@@ -101,8 +104,17 @@ def render_error(error: GatewayError, *, method: str, resource: str, request_id:
 def _document(
     status: int, headers: tuple[tuple[str, str], ...], root: Element, method: str
 ) -> HttpReply:
-    body = xml.render(root)
-    headers = (*headers, _XML, ("content-length", str(len(body))))
+    return _whole(status, headers, _XML, xml.render(root), method)
+
+
+def _whole(
+    status: int,
+    headers: tuple[tuple[str, str], ...],
+    content_type: tuple[str, str],
+    body: bytes,
+    method: str,
+) -> HttpReply:
+    headers = (*headers, content_type, ("content-length", str(len(body))))
     return HttpReply(status, headers, b"" if method == "HEAD" else body)
 
 

@@ -227,16 +227,18 @@ class AwsChunkedDecoder:
 def is_aws_chunked(head: RequestHead) -> bool:
     """Whether the body has aws-chunked framing; each of three headers alone says so.
 
-    restic and minio-go send STREAMING-… without a Content-Encoding, others the reverse.
+    restic and minio-go send STREAMING-… without a Content-Encoding, others the reverse. A hash of
+    the body as it is sent, or UNSIGNED-PAYLOAD, outweighs a Content-Encoding.
     """
-    return (
-        (head.get("x-amz-content-sha256") or "").startswith("STREAMING-")
-        or head.get("x-amz-decoded-content-length") is not None
-        or any(
-            coding.strip().lower() == _CODING
-            for value in head.values("content-encoding")
-            for coding in value.split(",")
-        )
+    payload = head.get("x-amz-content-sha256")
+    if (payload or "").startswith("STREAMING-"):
+        return True
+    if head.get("x-amz-decoded-content-length") is not None:
+        return True
+    return payload is None and any(
+        coding.strip().lower() == _CODING
+        for value in head.values("content-encoding")
+        for coding in value.split(",")
     )
 
 

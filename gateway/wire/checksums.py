@@ -144,7 +144,8 @@ def declared_trailers(head: RequestHead) -> tuple[Algorithm, ...]:
             S3Code.INVALID_REQUEST,
             "The value specified in the x-amz-trailer header is not supported.",
         )
-    if len(names) + len(declared_checksums(head)) > 1:
+    beside = sum(name in _BY_HEADER for name, _ in head.headers)
+    if names and len(names) + beside > 1:
         raise ClientError(
             S3Code.INVALID_REQUEST,
             "Expecting a single x-amz-checksum- header or trailer. Multiple are not allowed.",

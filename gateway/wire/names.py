@@ -13,6 +13,7 @@ from gateway.errors import ClientError, S3Code
 MAX_KEY_BYTES = 1024
 
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+_NOT_IN_DNS = re.compile(r"\.\.|-\.|\.-")  # a label begins and ends with a letter or digit
 _IPV4 = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+\.[0-9]+")
 _RESERVED_PREFIXES = ("xn--", "sthree-", "amzn-s3-demo-")
 _RESERVED_SUFFIXES = ("-s3alias", "--ol-s3", ".mrap", "--x-s3", "--table-s3")
@@ -26,7 +27,7 @@ def check_bucket_name(name: str) -> None:
     """
     if (
         not _BUCKET.fullmatch(name)
-        or ".." in name
+        or _NOT_IN_DNS.search(name)
         or _IPV4.fullmatch(name)
         or name.startswith(_RESERVED_PREFIXES)
         or name.endswith(_RESERVED_SUFFIXES)
@@ -34,7 +35,7 @@ def check_bucket_name(name: str) -> None:
         raise ClientError(
             S3Code.INVALID_BUCKET_NAME,
             "A bucket name has 3 to 63 characters: lower-case letters, digits, dots and hyphens, "
-            "with a letter or digit at each end; it is not an IP address and has no dots in a row.",
+            "with a letter or digit at each end and on both sides of a dot; it is no IP address.",
             details={"BucketName": name},
         )
 

@@ -8,7 +8,7 @@ a listing must not break over it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from urllib.parse import quote
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
@@ -21,6 +21,7 @@ MAX_DEPTH = 32  # S3's deepest request has 6 levels
 
 # Markup, what a parser would normalise (CR, and in attributes TAB and LF), and what is not an
 # XML 1.0 character (section 2.2). Surrogates can't occur: text is valid UTF-8 at the edge.
+_NO_CHAR = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _TEXT_ESCAPES = re.compile("[&<>\r\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffe\uffff]")
 _ATTRIBUTE_ESCAPES = re.compile('[&<>"\x00-\x1f\x7f-\x9f\ufffe\uffff]')
 _NAMED = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}
@@ -44,6 +45,11 @@ def document(name: str, *children: Element) -> Element:
 def render(root: Element) -> bytes:
     """The whole document in UTF-8, with its declaration, without white space between elements."""
     return DECLARATION + "".join(_pieces(root)).encode("utf-8")
+
+
+def holds(text: str) -> bool:
+    """Whether XML 1.0 can carry this text (its section 2.2, Char)."""
+    return _NO_CHAR.search(text) is None
 
 
 def url_encode(text: str) -> str:
@@ -81,6 +87,71 @@ def parse_xml(data: bytes, limit_bytes: int) -> Element:
     except (expat.ExpatError, LookupError, ValueError) as error:  # LookupError: unknown encoding
         raise ClientError(S3Code.MALFORMED_XML) from error
     return target.close()
+
+
+class Children:
+    """The children of an element, held to what a document's schema allows there.
+
+    Args:
+        node: an element of a request's document; text between its children is not looked at.
+        once: names that may stand at most once.
+        several: names that may stand any number of times.
+
+    Raises:
+        ClientError: MalformedXML for any other child, and for a second of `once`; the methods
+            below raise it for a child that has to be there, and for a text that has children.
+    """
+
+    def __init__(
+        self, node: Element, *, once: Collection[str] = (), several: Collection[str] = ()
+    ) -> None:
+        self._of = node.tag
+        self._found: dict[str, list[Element]] = {}
+        for child in node:
+            found = self._found.setdefault(child.tag, [])
+            found.append(child)
+            if child.tag not in several and (child.tag not in once or len(found) > 1):
+                raise malformed(f"{self._of} holds an unexpected {child.tag}.")
+
+    def each(self, name: str) -> list[Element]:
+        """All children of that name, in order."""
+        return self._found.get(name, [])
+
+    def one(self, name: str) -> Element | None:
+        """The child of that name, or None."""
+        return next(iter(self.each(name)), None)
+
+    def need(self, name: str) -> Element:
+        """The child of that name, which has to be there."""
+        child = self.one(name)
+        if child is None:
+            raise malformed(f"{self._of} lacks a {name}.")
+        return child
+
+    def texts(self, name: str) -> list[str]:
+        """The texts of all children of that name, in order."""
+        return [leaf_text(child) for child in self.each(name)]
+
+    def text(self, name: str) -> str | None:
+        """The text of the child of that name, or None where there is no such child."""
+        child = self.one(name)
+        return None if child is None else leaf_text(child)
+
+    def need_text(self, name: str) -> str:
+        """The text of the child of that name, which has to be there."""
+        return leaf_text(self.need(name))
+
+
+def leaf_text(node: Element) -> str:
+    """The text of an element that may have no children; "" where it is empty."""
+    if len(node):
+        raise malformed(f"{node.tag} may hold text only.")
+    return node.text or ""
+
+
+def malformed(message: str) -> ClientError:
+    """MalformedXML, saying what is wrong with the document."""
+    return ClientError(S3Code.MALFORMED_XML, message)
 
 
 class _Target:

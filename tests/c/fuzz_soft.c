@@ -3,7 +3,10 @@
  * beyond the named region, nothing at all without its rkey, and the lane can still be used again.
  *
  * usage: fuzz_soft SECONDS [SEED]; a failure prints its seed. With clang's -fsanitize=fuzzer and
- * -DLIBFUZZER the same is driven by coverage.
+ * -DLIBFUZZER the same is driven by coverage: `make libfuzzer`.
+ *
+ * An input is a byte of choices (1: a receive is posted; 2: what follows is a packet as it is,
+ * but for its QPN and ICRC), then steps of STEP_BYTES, a planned packet each.
  */
 #include <time.h>
 
@@ -65,7 +68,7 @@ static struct soft_packet plan(const uint8_t *step)
 		.qpn = lane->qpn,
 		.psn = (pair.ours.psn + (choice & 2 ? step[5] % 8u : step[5])) & SOFT_PSN_MASK,
 		.va = (uintptr_t)pair.peer.memory + (choice & 4 ? word(step + 6) : step[6]),
-		.rkey = lane->rkey ^ (choice & 8 && choice & 16),
+		.rkey = dp_lane_rkey(lane) ^ (choice & 8 && choice & 16),
 		.dma_length = choice & 32 ? word(step + 10) : word(step + 10) % (LENGTH + 100),
 		.imm = choice,
 		.syndrome = step[14],
@@ -75,11 +78,38 @@ static struct soft_packet plan(const uint8_t *step)
 	};
 }
 
+static void take(const uint8_t *bytes, size_t length)
+{
+	soft_nic_take(pair.peer.fabric->impl, &soft_qp_of(pair.ours.lane)->out, 0, bytes, length,
+		      0);
+}
+
+static void seal(uint8_t *bytes, size_t length)
+{
+	uint32_t icrc = soft_icrc(&soft_qp_of(pair.ours.lane)->out, 0, bytes, length);
+
+	memcpy(bytes + length - SOFT_ICRC_BYTES, &icrc, sizeof(icrc));
+}
+
+/* Any bytes, addressed to the peer's lane and with a true ICRC where they have room for both. */
+static void deliver_raw(const uint8_t *data, size_t size)
+{
+	uint8_t *bytes = malloc(size + 1);
+
+	memcpy(bytes, data, size);
+	if (size >= SOFT_BTH_BYTES + SOFT_ICRC_BYTES) {
+		for (int i = 0; i < 3; i++)
+			bytes[5 + i] = (uint8_t)(pair.peer.lane->qpn >> (16 - 8 * i));
+		seal(bytes, size);
+	}
+	take(bytes, size);
+	free(bytes);
+}
+
 /* Build @packet with its true ICRC, spoil a byte where asked, and let the NIC have it. */
 static void deliver(struct soft_packet *packet, uint32_t spoil)
 {
-	const struct soft_flow *reverse = &soft_qp_of(pair.ours.lane)->out;
-	uint32_t head_length, length, icrc;
+	uint32_t head_length, length;
 	uint8_t *bytes;
 
 	if (!(soft_traits(packet->opcode) & SOFT_HAS_PAYLOAD))
@@ -90,24 +120,20 @@ static void deliver(struct soft_packet *packet, uint32_t spoil)
 	memset(bytes + head_length, 0xee, length - head_length);
 	length = head_length + packet->length + soft_packet_pad(packet) + SOFT_ICRC_BYTES;
 	bytes = realloc(bytes, length); /* exact, for the sanitizer */
-	icrc = soft_icrc(reverse, 0, bytes, length);
-	memcpy(bytes + length - SOFT_ICRC_BYTES, &icrc, sizeof(icrc));
+	seal(bytes, length);
 	if (spoil % 8 == 0)
 		bytes[spoil / 8 % length] ^= 0x10;
-	soft_nic_take(pair.peer.fabric->impl, reverse, bytes, length - (spoil % 64 == 1), 0);
+	take(bytes, length - (spoil % 64 == 1));
 	free(bytes);
 }
 
-/* One use of the lane: a packet for each STEP_BYTES. */
-static void use(const uint8_t *data, size_t size)
+/* A packet for each STEP_BYTES. */
+static void deliver_planned(const uint8_t *data, size_t size)
 {
-	open_pair();
-	if (size && data[0] & 1)
-		CHECK(dp_lane_receive(pair.peer.lane) >= 0);
 	for (; size >= STEP_BYTES; data += STEP_BYTES, size -= STEP_BYTES) {
 		struct soft_packet packet = plan(data);
 		bool begins = soft_traits(packet.opcode) & SOFT_BEGINS;
-		bool wrong = begins && packet.rkey != pair.peer.lane->rkey;
+		bool wrong = begins && packet.rkey != dp_lane_rkey(pair.peer.lane);
 
 		if (wrong)
 			memcpy(before, pair.peer.memory, LENGTH);
@@ -115,6 +141,20 @@ static void use(const uint8_t *data, size_t size)
 		if (wrong)
 			CHECK_EQUAL(memcmp(before, pair.peer.memory, LENGTH), 0);
 	}
+}
+
+/* One use of the lane. */
+static void use(const uint8_t *data, size_t size)
+{
+	open_pair();
+	if (size == 0)
+		return;
+	if (data[0] & 1)
+		CHECK(dp_lane_receive(pair.peer.lane) >= 0);
+	if (data[0] & 2)
+		deliver_raw(data + 1, size - 1);
+	else
+		deliver_planned(data + 1, size - 1);
 	renew();
 }
 
@@ -136,7 +176,7 @@ int main(int argc, char **argv)
 	printf("fuzz_soft: seed %u\n", seed);
 	srand(seed);
 	for (; time(NULL) < end; uses++) {
-		uint8_t data[PACKETS_PER_USE * STEP_BYTES];
+		uint8_t data[1 + PACKETS_PER_USE * STEP_BYTES];
 
 		for (size_t i = 0; i < sizeof(data); i++)
 			data[i] = (uint8_t)(rand() >> 7);

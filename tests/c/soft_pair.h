@@ -28,6 +28,7 @@ static inline struct dp_fabric_options pair_options(uint32_t mtu)
 {
 	return (struct dp_fabric_options){
 		.kind = DP_FABRIC_SOFT,
+		.carrier = DP_CARRIER_UDP,
 		.mtu_cap_bytes = mtu,
 		.lanes_max = 8,
 		.io_threads = 1,

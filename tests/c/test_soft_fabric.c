@@ -158,11 +158,11 @@ static void access_that_was_not_granted_is_refused(void)
 
 	CHECK(dp_lane_receive(pair.peer.lane) >= 0);
 	write_to_peer(&pair, 100);
-	check_failed(&pair.ours, DP_EVENT_WRITTEN, IBV_WC_REM_ACCESS_ERR);
+	check_failed(&pair.ours, DP_EVENT_WRITTEN, IBV_WC_REM_INV_REQ_ERR);
 	pair_close(&pair);
 	pair = open_plain();
 	CHECK_EQUAL(dp_lane_read(pair.ours.lane, 100, &to), 0);
-	check_failed(&pair.ours, DP_EVENT_READ, IBV_WC_REM_ACCESS_ERR);
+	check_failed(&pair.ours, DP_EVENT_READ, IBV_WC_REM_INV_REQ_ERR);
 	pair_close(&pair);
 }
 

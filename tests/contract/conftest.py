@@ -5,7 +5,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from storing import MAX_STAGED
+from storing import MAX_STAGED, new_bucket
 
 from gateway.config import Durability, StoreConfig
 from gateway.storage.memory import MemoryStorage
@@ -32,6 +32,6 @@ async def storage(
     else:
         made = MemoryStorage(clock=lambda: next(ticks), max_staged=MAX_STAGED)
     await made.start()
-    await made.create_bucket("bucket", "us-east-1")
+    await made.create_bucket(new_bucket("bucket"))
     yield made
     await made.stop()

@@ -268,3 +268,30 @@ async def test_complete_upload__many_parts__whole(storage: Storage) -> None:
     info = await storage.complete_upload("bucket", "k", upload_id, parts, whole(parts))
     assert len(info.parts) == 300
     assert await get(storage, "k") == b"".join(b"%05d" % n for n in range(1, 301))
+
+
+async def test_complete_upload__10000_parts__one_object_readable_anywhere(
+    storage: Storage,
+) -> None:
+    """The largest upload there is; parts of 5 bytes, which only the verb would refuse."""
+    upload_id = await initiate(storage, "k")
+    made = []
+    for first in range(1, 10_001, 50):
+        batch = range(first, first + 50)
+        made += await asyncio.gather(
+            *(put_part(storage, "k", upload_id, n, b"%05d" % n) for n in batch)
+        )
+    parts, more, after = [], True, 0
+    while more:
+        page, more = await storage.list_parts("bucket", "k", upload_id, after, 1000)
+        parts += page
+        after = page[-1].number
+    assert parts == made
+    info = await complete(storage, "k", upload_id, parts)
+    assert (len(info.parts), info.size_bytes) == (10_000, 50_000)
+    reader = await storage.open_object("bucket", "k", None)
+    data = b"".join(b"%05d" % n for n in range(1, 10_001))
+    assert await reader.read(0, 50_000) == data
+    assert await reader.read(49_993, 7) == data[-7:]
+    await reader.close()
+    await storage.delete_object("bucket", "k", None)

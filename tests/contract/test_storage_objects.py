@@ -4,10 +4,10 @@ import asyncio
 import os
 
 import pytest
-from storing import MAX_STAGED, draft, etag, get, put, raises, stage
+from storing import MAX_STAGED, draft, etag, get, new_bucket, put, raises, stage
 
 from gateway.errors import BusyError, ClientError, InternalError, S3Code
-from gateway.storage.port import ListQuery, ObjectAttributes, ObjectDraft, Storage
+from gateway.storage.port import Deletion, ListQuery, ObjectAttributes, ObjectDraft, Storage
 from gateway.wire.checksums import Algorithm, ChecksumType
 from gateway.wire.conditional import Conditions
 
@@ -19,11 +19,11 @@ ABSENT = Conditions(if_none_match=("*",))
 
 async def test_create_bucket__again__refused(storage: Storage) -> None:
     with raises(S3Code.BUCKET_ALREADY_OWNED_BY_YOU):
-        await storage.create_bucket("bucket", "us-east-1")
+        await storage.create_bucket(new_bucket("bucket"))
 
 
 async def test_head_bucket__created__same_info(storage: Storage) -> None:
-    made = await storage.create_bucket("other", "eu-west-1")
+    made = await storage.create_bucket(new_bucket("other", "eu-west-1"))
     assert (made.name, made.region) == ("other", "eu-west-1")
     assert await storage.head_bucket("other") == made
 
@@ -35,7 +35,7 @@ async def test_head_bucket__missing__no_such_bucket(storage: Storage) -> None:
 
 async def test_list_buckets__several__by_name(storage: Storage) -> None:
     for name in ("zebra", "alpha", "b.c", "b-c"):
-        await storage.create_bucket(name, "us-east-1")
+        await storage.create_bucket(new_bucket(name))
     names = [info.name for info in await storage.list_buckets()]
     assert names == ["alpha", "b-c", "b.c", "bucket", "zebra"]
 
@@ -48,14 +48,14 @@ async def test_delete_bucket__empty_again__gone_and_reusable(storage: Storage) -
     await storage.delete_bucket("bucket")
     with raises(S3Code.NO_SUCH_BUCKET):
         await storage.delete_bucket("bucket")
-    await storage.create_bucket("bucket", "us-east-1")
+    await storage.create_bucket(new_bucket("bucket"))
     assert (await storage.list_objects(ListQuery("bucket"))).objects == ()
 
 
 async def test_delete_bucket__upload_in_progress__aborted_with_it(storage: Storage) -> None:
     upload = await storage.create_upload("bucket", "key", ObjectAttributes(), None, None)
     await storage.delete_bucket("bucket")
-    await storage.create_bucket("bucket", "us-east-1")
+    await storage.create_bucket(new_bucket("bucket"))
     with raises(S3Code.NO_SUCH_UPLOAD):
         await storage.head_upload("bucket", "key", upload.upload_id)
 
@@ -163,7 +163,7 @@ async def test_any_key__each_is_its_own_object(storage: Storage) -> None:
 async def test_open_object__missing__no_such_key(storage: Storage) -> None:
     with raises(S3Code.NO_SUCH_KEY):
         await storage.open_object("bucket", "absent", None)
-    with raises(S3Code.NO_SUCH_KEY):
+    with raises(S3Code.NO_SUCH_VERSION):
         await storage.head_object("bucket", "absent", "null")
 
 
@@ -175,8 +175,8 @@ async def test_version_id__null_or_other__current_or_no_such_version(storage: St
         await storage.head_object("bucket", "key", "3HL4kqtJlcpXroDTDmJ+rmSpXd3dIbrHY")
     with raises(S3Code.NO_SUCH_VERSION):
         await storage.open_object("bucket", "key", "other")
-    assert not await storage.delete_object("bucket", "key", "other")
-    assert await storage.delete_object("bucket", "key", "null")
+    assert await storage.delete_object("bucket", "key", "other") == Deletion(existed=False)
+    assert await storage.delete_object("bucket", "key", "null") == Deletion(existed=True)
 
 
 async def test_commit_object__replacement__newer_time_and_content(storage: Storage) -> None:
@@ -189,8 +189,8 @@ async def test_commit_object__replacement__newer_time_and_content(storage: Stora
 
 async def test_delete_object__twice__true_then_false(storage: Storage) -> None:
     await put(storage, "key", b"data")
-    assert await storage.delete_object("bucket", "key", None)
-    assert not await storage.delete_object("bucket", "key", None)
+    assert await storage.delete_object("bucket", "key", None) == Deletion(existed=True)
+    assert await storage.delete_object("bucket", "key", None) == Deletion(existed=False)
     with raises(S3Code.NO_SUCH_KEY):
         await storage.head_object("bucket", "key", None)
 
@@ -356,16 +356,18 @@ async def test_write_conditions__put_and_delete__judged_against_the_current_obje
     if code is None:
         await put(storage, "put", b"new", conditions=conditions)
         assert await get(storage, "put") == b"new"
-        existed = await storage.delete_object("bucket", "delete", None, conditions)
-        assert existed == (current is not None)
+        deletion = await storage.delete_object("bucket", "delete", None, conditions)
+        assert deletion.existed == (current is not None)
         return
     with raises(code):
         await put(storage, "put", b"new", conditions=conditions)
+    if current is None:  # there is nothing that a delete would have to be kept from
+        assert not (await storage.delete_object("bucket", "delete", None, conditions)).existed
+        return
     with raises(code):
         await storage.delete_object("bucket", "delete", None, conditions)
-    if current is not None:
-        assert await get(storage, "put") == current
-        assert await get(storage, "delete") == current
+    assert await get(storage, "put") == current
+    assert await get(storage, "delete") == current
 
 
 async def test_if_none_match__32_at_once__exactly_one_wins(storage: Storage) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import hashlib
 import random
@@ -104,6 +105,52 @@ def test_multipart__three_parts__are_one_object(s3: Any, bucket: str) -> None:
     )
     got = s3.get_object(Bucket=bucket, Key="k")["Body"].read()
     assert hashlib.sha256(got).digest() == hashlib.sha256(b"".join(pieces)).digest()
+
+
+def test_multipart__composite_checksum_claimed_at_completion__is_held_against_the_parts(
+    s3: Any, bucket: str
+) -> None:
+    pieces = [DATA * 4, b"end"]
+    address = {
+        "Bucket": bucket,
+        "Key": "k",
+        "UploadId": s3.create_multipart_upload(Bucket=bucket, Key="k", ChecksumAlgorithm="SHA256")[
+            "UploadId"
+        ],
+    }
+    parts = []
+    for number, piece in enumerate(pieces, 1):
+        part = s3.upload_part(PartNumber=number, Body=piece, ChecksumAlgorithm="SHA256", **address)
+        names = ("ETag", "ChecksumSHA256")
+        parts.append({"PartNumber": number, **{name: part[name] for name in names}})
+    digests = b"".join(hashlib.sha256(piece).digest() for piece in pieces)
+    whole = base64.b64encode(hashlib.sha256(digests).digest()).decode() + "-2"
+    wrong = base64.b64encode(bytes(32)).decode() + "-2"
+    complete = {"MultipartUpload": {"Parts": parts}, **address}
+    refusal = code_of(s3.complete_multipart_upload, ChecksumSHA256=wrong, **complete)
+    assert refusal == ("BadDigest", 400)
+    done = s3.complete_multipart_upload(ChecksumSHA256=whole, **complete)
+    assert (done["ChecksumSHA256"], done["ChecksumType"]) == (whole, "COMPOSITE")
+
+
+def test_versions__life_of_a_key__through_boto3(s3: Any, bucket: str) -> None:
+    s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    ids = [s3.put_object(Bucket=bucket, Key="k", Body=body)["VersionId"] for body in (b"1", b"2")]
+    marker = s3.delete_object(Bucket=bucket, Key="k")
+    assert marker["DeleteMarker"] is True
+    assert code_of(s3.get_object, Bucket=bucket, Key="k") == ("NoSuchKey", 404)
+    named = {"Bucket": bucket, "Key": "k", "VersionId": marker["VersionId"]}
+    assert code_of(s3.get_object, **named) == ("MethodNotAllowed", 405)
+    assert s3.get_object(Bucket=bucket, Key="k", VersionId=ids[0])["Body"].read() == b"1"
+    assert code_of(s3.delete_bucket, Bucket=bucket) == ("BucketNotEmpty", 409)
+    s3.delete_object(**named)
+    assert s3.get_object(Bucket=bucket, Key="k")["VersionId"] == ids[1]
+    for page in s3.get_paginator("list_object_versions").paginate(
+        Bucket=bucket, PaginationConfig={"PageSize": 1}
+    ):
+        for entry in page["Versions"]:
+            s3.delete_object(Bucket=bucket, Key="k", VersionId=entry["VersionId"])
+    s3.delete_bucket(Bucket=bucket)
 
 
 def test_copy_and_delete_objects__through_xml_bodies__leave_what_they_should(

@@ -17,7 +17,7 @@ from pathlib import Path
 
 START_LIMIT_S = 90.0  # a Python starts slowly in an emulated machine
 STOP_LIMIT_S = 45.0
-ANNOUNCEMENT = re.compile(rb"serving http://([\d.]+):(\d+)\b.*\n")
+ANNOUNCEMENT = re.compile(rb"serving http://([\d.]+):(\d+) \(.*, RDMA: (.+)\)\n")
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -27,9 +27,14 @@ class GatewayFailedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class GatewayProcess:
-    """A running gateway and what a client must know of it."""
+    """A running gateway and what a client must know of it.
+
+    Attributes:
+        rdma: the gateway's own words on its fabric.
+    """
 
     address: tuple[str, int]
+    rdma: str
     access_key: str
     secret_key: str
     pid: int
@@ -61,9 +66,16 @@ class GatewayProcess:
         return (int(fields[11]) + int(fields[12])) / CLOCK_TICKS
 
     def peak_rss_bytes(self) -> int:
-        """The most memory it ever held at once (proc(5), status, VmHWM)."""
+        """The most memory it ever held at once (proc(5), status)."""
+        return self._status_bytes("VmHWM")
+
+    def locked_bytes(self) -> int:
+        """Memory that it holds in place (proc(5), status)."""
+        return self._status_bytes("VmLck")
+
+    def _status_bytes(self, name: str) -> int:
         status = Path(f"/proc/{self.pid}/status").read_text()
-        found = re.search(r"^VmHWM:\s+(\d+) kB$", status, re.MULTILINE)
+        found = re.search(rf"^{name}:\s+(\d+) kB$", status, re.MULTILINE)
         assert found is not None
         return int(found[1]) * 1024
 
@@ -90,13 +102,13 @@ def gateway_process(directory: Path, *flags: str) -> Iterator[GatewayProcess]:
             stderr=errors,
         )
     try:
-        yield GatewayProcess(_announced_address(child, log), *keys, child.pid, log)
+        yield GatewayProcess(*_announced(child, log), *keys, child.pid, log)
     finally:
         _stop(child, log)
 
 
-def _announced_address(child: subprocess.Popen[bytes], log: Path) -> tuple[str, int]:
-    """What the gateway says on standard output once it listens."""
+def _announced(child: subprocess.Popen[bytes], log: Path) -> tuple[tuple[str, int], str]:
+    """What the gateway says on standard output once it listens: its address, and its fabric."""
     assert child.stdout is not None
     deadline_s = time.monotonic() + START_LIMIT_S
     said = b""
@@ -109,7 +121,7 @@ def _announced_address(child: subprocess.Popen[bytes], log: Path) -> tuple[str, 
         if not fresh:
             raise GatewayFailedError(f"the gateway did not start\n{log.read_text()}")
         said += fresh
-    return found[1].decode(), int(found[2])
+    return (found[1].decode(), int(found[2])), found[3].decode()
 
 
 def _stop(child: subprocess.Popen[bytes], log: Path) -> None:

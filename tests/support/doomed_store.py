@@ -9,7 +9,7 @@ import random
 import sys
 from pathlib import Path
 
-from storing import draft, etag, initiate, put_part, stage
+from storing import draft, etag, initiate, new_bucket, put_part, stage
 
 from gateway.config import Durability, StoreConfig
 from gateway.storage.port import ObjectDraft
@@ -48,7 +48,7 @@ async def main(root: Path, round_: str) -> None:
     store = Store(StoreConfig(root=root, durability=Durability.FULL))
     await store.start()
     if not await store.list_buckets():
-        await store.create_bucket("bucket", "us-east-1")
+        await store.create_bucket(new_bucket("bucket"))
     await asyncio.gather(*(work(store, f"{round_}-{number}") for number in range(WRITERS)))
 
 

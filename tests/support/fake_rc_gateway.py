@@ -21,6 +21,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from awscrt import checksums as crt
 from botocore.credentials import Credentials
+from fake_connections import CONNECT, DISCONNECT, FakeConnections, FakeLink
 
 from gateway.client import Client
 from gateway.client import client as client_module
@@ -36,6 +37,8 @@ STAGING = (0x7F00_0000_1000, 0xABCD)
 
 class FakeLane:
     """Memory that the fake server reaches by its address; see dataplane/port.py."""
+
+    carrier = "verbs"
 
     def __init__(self, fabric: FakeFabric, view: memoryview, remote_write: bool) -> None:
         self.fabric = fabric
@@ -83,6 +86,7 @@ class FakeFabric:
     def __init__(self, server: FakeServer) -> None:
         self.server = server
         self.lanes: list[FakeLane] = []
+        self.links: list[FakeLink] = []
         self.attach_error: Exception | None = None
         self.write_error: Exception | None = None
         self.closed = False
@@ -93,6 +97,15 @@ class FakeFabric:
         lane = FakeLane(self, memoryview(buffer), remote_write)
         self.lanes.append(lane)
         return lane
+
+    def dial(self) -> FakeLink:
+        self.links.append(FakeLink(self))
+        return self.links[-1]
+
+    @property
+    def registrations(self) -> list[Any]:
+        """All that were ever made for a connection."""
+        return [made for link in self.links for made in link.registrations]
 
     def at(self, addr: int) -> FakeLane:
         return next(lane for lane in self.lanes if lane.buffer.addr == addr)
@@ -135,6 +148,7 @@ class FakeServer:
     deliver: bool = True
     flip_byte: bool = False
     fabric: FakeFabric = None  # type: ignore[assignment]
+    connections: FakeConnections = field(default_factory=FakeConnections)
 
     def land(self, data: bytes, cookie: int) -> None:
         self.landing(cookie).set_result(data)
@@ -153,11 +167,23 @@ class FakeServer:
             {name.lower(): value for name, value in request.headers.items()},
             await request.read(),
         )
+        if seen.raw_path == CONNECT:
+            return self.connections.connect() or error(*self.connections.refusal)
+        if seen.raw_path == DISCONNECT:
+            return self.connections.disconnect()
         self.seen.append(seen)
         for hook in self.hooks:
-            answer = hook(seen)
+            try:
+                answer = hook(seen)
+            except ConnectionResetError:
+                assert request.transport is not None
+                request.transport.abort()
+                raise
             if answer is not None:
                 return answer
+        return await self.answer(seen)
+
+    async def answer(self, seen: Seen) -> web.Response:
         match seen.method, seen.raw_path.partition("?")[0]:
             case "POST", "/.hipobj-rc/prepare":
                 return self.prepare(seen)
@@ -166,6 +192,8 @@ class FakeServer:
             case "POST", "/.hipobj-rc/cancel":
                 self.sessions.pop(seen.headers["x-amz-rdma-session"], None)
                 return web.Response(status=204)
+        if "x-amz-rdma-token" in seen.headers:
+            return self.connections.answer(seen, self.s3, flip_byte=self.flip_byte)
         return self.s3(seen)
 
     def prepare(self, seen: Seen) -> web.Response:
@@ -334,13 +362,14 @@ async def running_rig(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Rig]:
     """The rig on a free port; at the end every lane has been closed, once."""
     server = FakeServer()
     fabric = FakeFabric(server)
-    server.fabric = fabric
+    server.fabric = server.connections.fabric = fabric
     application = web.Application(client_max_size=2**30, handler_args={"auto_decompress": False})
     application.router.add_route("*", "/{tail:.*}", server.handle)
     async with TestServer(application) as listening:
         limits = ClientLimits(backoff_s=0.0, max_backoff_s=0.0)
         yield Rig(server, fabric, str(listening.make_url("/")), limits, monkeypatch)
     assert all(lane.closed == 1 for lane in fabric.lanes), "a lane was not closed exactly once"
+    assert all(not link.usable and not link.live for link in fabric.links), "a link stayed open"
 
 
 def lost(code: S3Code = S3Code.RDMA_TRANSFER_FAILED) -> TransportError:

@@ -73,6 +73,7 @@ class LoopbackLane:
         self._arrived: deque[tuple[int, int]] = deque()
         self._wakes = asyncio.Event()
         self.closed = False
+        self.owner: str | None = None
         wire.lanes[self._local.qpn] = self
 
     @property
@@ -84,10 +85,18 @@ class LoopbackLane:
         return self._buffer
 
     @property
+    def carrier(self) -> str:
+        return "loopback"
+
+    @property
     def memory(self) -> memoryview:
         if self.closed:
             raise ValueError("the lane is closed")
         return self._memory
+
+    async def dedicate(self, owner: str) -> None:
+        self._fabric.step("dedicate")
+        self.owner = owner
 
     def connect(self, peer: QpAddress) -> None:
         self._fabric.step("connect")

@@ -12,16 +12,17 @@ from dataclasses import dataclass, field, replace
 
 import raw_hipobj as raw
 from loopback_fabric import LoopbackFabric, LoopbackLane, Wire
+from storing import new_bucket
 
 from gateway.auth.credentials import Credentials, CredentialStore
 from gateway.config import HttpConfig, LaneClass, RdmaConfig
 from gateway.dataplane.port import LinkLayer, QpAddress
-from gateway.rdma.hipobj_rc import HipobjService
+from gateway.rdma.service import RdmaService
 from gateway.s3.route import route
 from gateway.s3.staging import staged_bytes
 from gateway.storage.memory import MemoryStorage
 from gateway.storage.port import ObjectDraft, Storage
-from gateway.web.pipeline import Pipeline, Verbs, permit
+from gateway.web.pipeline import Pipeline, Verbs
 from gateway.wire.request import RequestHead
 
 KEY = ("AKALICE", "alice-secret")
@@ -80,17 +81,18 @@ class LoopbackGateway:
         self.fabric = LoopbackFabric(self.wire, classes, self.link_layer)
         self.client_fabric = LoopbackFabric(self.wire)
         http = HttpConfig()
-        self.verbs = Verbs(self.storage, http.region, http.limits)
-        self.service = HipobjService(
+        keys = CredentialStore([Credentials(*KEY), Credentials(*OTHER_KEY)])
+        self.verbs = Verbs(self.storage, http.region, http.limits, keys)
+        self.rdma = RdmaService(
             None if self.rdma_off else self.fabric,
             self.config,
             route=lambda head: route(head, http.domains, http.limits),
-            authorise=permit,
+            authorise=self.verbs.authorise,
             perform=self.verbs.perform,
             clock=self.clock,
         )
-        keys = CredentialStore([Credentials(*KEY), Credentials(*OTHER_KEY)])
-        self.pipeline = Pipeline(http, keys, self.verbs, self.service, time.time)
+        self.service = self.rdma.hipobj
+        self.pipeline = Pipeline(http, self.verbs, self.rdma, time.time)
 
     async def post(
         self,
@@ -178,7 +180,7 @@ class LoopbackGateway:
         """An object that is simply there; the bucket is made where it is missing."""
         buckets = {info.name for info in await self.storage.list_buckets()}
         if bucket not in buckets:
-            await self.storage.create_bucket(bucket, "us-east-1")
+            await self.storage.create_bucket(new_bucket(bucket))
         async with staged_bytes(self.storage, bucket, len(data)) as staged:
             await staged.write(data)
             draft = ObjectDraft(len(data), "e" * 32)

@@ -109,12 +109,15 @@ class Transferred:
 class Endpoint:
     """One RC queue pair and `length_bytes` of registered memory on an RDMA device."""
 
-    def __init__(self, device: str, gid_index: int, length_bytes: int) -> None:
+    def __init__(
+        self, device: str, gid_index: int, length_bytes: int, *, readable: bool = False
+    ) -> None:
         self._gid_index = gid_index
         self._resources = ExitStack()  # closed last first: QP, CQ, MR, PD, device
         context = self._own(Context(name=device))
         pd = self._own(PD(context))
         access = ibv.IBV_ACCESS_LOCAL_WRITE | ibv.IBV_ACCESS_REMOTE_WRITE
+        access |= ibv.IBV_ACCESS_REMOTE_READ if readable else 0
         self.mr = self._own(MR(pd, length_bytes, access))
         self._cq = self._own(CQ(context, 4))
         capacity = QPCap(max_send_wr=1, max_recv_wr=1, max_send_sge=1, max_recv_sge=1)

@@ -9,12 +9,12 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import raw_hipobj as raw
 from gateway_process import GatewayProcess
 
-from gateway.config import RdmaConfig
+from gateway.client.fabric import fabric_config
 from gateway.dataplane.engine import EngineFabric, open_fabric
 from gateway.dataplane.port import Lane, QpAddress, RemoteBuffer
 
@@ -121,7 +121,8 @@ class RawPeer:
 
 @asynccontextmanager
 async def raw_peer(gateway: GatewayProcess, device: str) -> AsyncIterator[RawPeer]:
-    fabric = open_fabric(RdmaConfig(device=device, max_sessions=32), arena=False)
+    """A peer on the fabric that `device` names, as in ``gateway.client.fabric``."""
+    fabric = open_fabric(replace(fabric_config(device), max_sessions=32), arena=False)
     try:
         yield RawPeer(fabric, gateway)
     finally:

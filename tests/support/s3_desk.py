@@ -6,7 +6,7 @@ and encodings of both are judged by S3's published model, not by the gateway's c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -19,6 +19,7 @@ from botocore.awsrequest import HeadersDict
 from botocore.parsers import create_parser
 from botocore.serialize import create_serializer
 
+from gateway.auth.accounts import Accounts
 from gateway.auth.principal import Principal
 from gateway.config import HttpLimits
 from gateway.errors import GatewayError, S3Code
@@ -26,6 +27,7 @@ from gateway.s3.body import Body
 from gateway.s3.context import Context
 from gateway.s3.dispatch import perform
 from gateway.s3.operations import Operation
+from gateway.s3.requester import Requester
 from gateway.s3.results import ObjectReply, Reply, XmlReply
 from gateway.s3.route import route
 from gateway.storage.port import Storage
@@ -73,19 +75,29 @@ def refused(code: S3Code) -> Iterator[pytest.ExceptionInfo[GatewayError]]:
     assert caught.value.code is code, caught.value.code
 
 
+async def _permit(_operation: Operation) -> None:
+    """Allow everything."""
+
+
 class Desk:
     """Asks the verbs as a client would, and reads their replies as one.
 
     Attributes:
         authorise: the policy hook of every request.
         principal: who asks.
+        accounts: who exists.
+        now_s: when; POSIX seconds.
+        region: the gateway's.
         limits: of every request.
     """
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
-        self.authorise: Callable[[Operation], None] = lambda _: None
+        self.authorise: Callable[[Operation], Awaitable[None]] = _permit
         self.principal = Principal("key")
+        self.accounts = Accounts()
+        self.now_s = 0.0
+        self.region = "us-east-1"
         self.limits = HttpLimits()
 
     async def ask(self, operation: str, body: Body | None = None, /, **arguments: Any) -> Any:
@@ -98,10 +110,11 @@ class Desk:
         """Route and do what a head says."""
         context = Context(
             storage=self.storage,
-            principal=self.principal,
-            region="us-east-1",
+            requester=Requester(self.principal, now_s=self.now_s),
+            region=self.region,
             limits=self.limits,
             authorise=self.authorise,
+            accounts=self.accounts,
         )
         path = head.raw_path.partition("?")[0]
         operation = route(replace(head, raw_path=path))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
 from typing import Any
 
 import aiohttp
@@ -23,10 +24,11 @@ def signed(
     method: str,
     path: str,
     body: bytes = b"",
+    headers: Mapping[str, str] | None = None,
 ) -> Any:
-    """aiohttp's request context, signed for the process's key."""
+    """aiohttp's request context, signed with its headers for the process's key."""
     url = f"{process.endpoint}{path}"
-    request = AWSRequest(method, url, data=body)
+    request = AWSRequest(method, url, dict(headers or {}), data=body)
     credentials = Credentials(process.access_key, process.secret_key)
     S3SigV4Auth(credentials, "s3", "us-east-1").add_auth(request)
     data = io.BytesIO(body)  # as aiohttp wants long bodies

@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from hashlib import md5
+from typing import Any
 
 import pytest
 
 from gateway.errors import ClientError, S3Code
 from gateway.storage.port import (
+    BucketInfo,
     ObjectAttributes,
     ObjectDraft,
     ObjectInfo,
@@ -23,6 +25,11 @@ MAX_STAGED = 64
 def raises(code: S3Code) -> pytest.RaisesExc[ClientError]:
     """As pytest.raises, for S3's code."""
     return pytest.RaisesExc(ClientError, check=lambda error: error.code is code)
+
+
+def new_bucket(name: str, region: str = "us-east-1", **configured: Any) -> BucketInfo:
+    """For `create_bucket`, which sets the time itself."""
+    return BucketInfo(name, 0, region, **configured)
 
 
 def etag(data: bytes) -> str:

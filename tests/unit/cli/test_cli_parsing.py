@@ -114,8 +114,8 @@ def test_attempt__malformed_endpoint__is_said() -> None:
     ("done", "line"),
     [
         (
-            Transfer(67108864, 0.52, "e", TransferPath.RDMA, device="rxe0"),
-            "put 67108864 bytes in 0.52 s (0.13 GB/s) by RDMA (rxe0)",
+            Transfer(67108864, 0.52, "e", TransferPath.RDMA, device="rxe0", carrier="verbs"),
+            "put 67108864 bytes in 0.52 s (0.13 GB/s) by RDMA (rxe0, verbs)",
         ),
         (
             Transfer(10, 1.0, "e", TransferPath.HTTP, "the server answered 501 unsupported: off\n"),

@@ -17,9 +17,15 @@ DATA = bytes(range(256)) * 4096  # 1 MiB
 SMALL = DATA[:1000]
 
 
-@pytest.fixture(params=["never", "require"])
-def mode(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+@pytest.fixture(params=["http", "sessions", "connections"])
+def mode(request: pytest.FixtureRequest, rig: Rig) -> str:
+    """How the bytes are to go: RDMA in both of its forms, and plain HTTP."""
+    rig.server.connections.on = request.param == "connections"
+    return "never" if request.param == "http" else "require"
+
+
+def sessions(rig: Rig, mode: str) -> bool:
+    return mode == "require" and not rig.server.connections.on
 
 
 async def test_put__larger_than_a_part__is_a_multipart_upload(rig: Rig, mode: str) -> None:
@@ -40,7 +46,8 @@ async def test_put__larger_than_a_part__is_a_multipart_upload(rig: Rig, mode: st
     assert done.etag.endswith("-n")
     create = rig.server.calls("POST /b/k?uploads=")[0].headers
     assert (create["x-amz-meta-a"], create["content-type"]) == ("1", "text/x")
-    assert len(rig.fabric.lanes) == (4 if mode == "require" else 0)
+    assert len(rig.fabric.lanes) == (4 if sessions(rig, mode) else 0)
+    assert len(rig.fabric.registrations) == (1 if rig.server.connections.on else 0)
 
 
 async def test_put__a_part_fails__the_upload_is_aborted(rig: Rig, mode: str) -> None:
@@ -90,7 +97,7 @@ async def test_get__larger_than_a_part__is_ranges_of_one_version(rig: Rig, mode:
         done = await client.get_into("b", "k", buffer)
     assert buffer == DATA
     assert done.etag == md5(DATA)
-    step = "POST /.hipobj-rc/prepare" if mode == "require" else "GET"
+    step = "POST /.hipobj-rc/prepare" if sessions(rig, mode) else "GET"
     ranges = rig.server.calls(step)
     assert len(ranges) == 4
     assert {seen.headers["if-match"] for seen in ranges} == {f'"{md5(DATA)}"'}

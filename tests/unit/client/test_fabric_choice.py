@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from ipaddress import IPv6Address
 
 import pytest
 
 from gateway.client.errors import UnsupportedError
-from gateway.client.fabric import check_reach, fabric_config
-from gateway.dataplane.port import FabricInfo, LinkLayer
+from gateway.client.fabric import check_answered, check_reach, fabric_config
+from gateway.dataplane.failures import CompletionError
+from gateway.dataplane.port import CompletionClass, FabricInfo, LinkLayer
 
 
 def info(address: str) -> FabricInfo:
@@ -40,6 +42,16 @@ def test_check_reach__loopback_to_this_host__is_well(host: str) -> None:
 
 def test_check_reach__own_address_to_another_host__is_well() -> None:
     check_reach(info("::ffff:192.0.2.7"), "http://storage.example:9000")
+
+
+@pytest.mark.parametrize("blame", [CompletionClass.LOCAL, CompletionClass.REMOTE])
+def test_check_answered__the_peer_did_answer__is_no_reason_to_leave(blame: CompletionClass) -> None:
+    check_answered(info("::ffff:127.3.2.1"), CompletionError("write", "X", blame, "ERR"))
+
+
+def test_check_answered__of_a_device__is_to_be_seen() -> None:
+    device = replace(info("::ffff:192.0.2.7"), kind="verbs")
+    check_answered(device, CompletionError("write", "X", CompletionClass.TRANSPORT, "ERR"))
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "storage.example"])

@@ -6,12 +6,15 @@ import asyncio
 import hashlib
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from aiohttp import web
 from fake_rc_gateway import GID, Rig, Seen, error, lost, md5
 
 from gateway.client import S3Error, TransferError, TransferPath, UnsupportedError
+from gateway.dataplane.failures import CompletionError
+from gateway.dataplane.port import CompletionClass
 from gateway.errors import BusyError
 
 DATA = bytes(range(256)) * 16
@@ -21,12 +24,8 @@ async def test_put__by_rdma__stores_the_bytes_and_sends_no_body(rig: Rig) -> Non
     async with rig.client() as client:
         done = await client.put_from("b", "k", DATA, metadata={"Color": "blue"})
     assert rig.server.objects == {"/b/k": DATA}
-    assert (done.bytes, done.path, done.reason, done.device) == (
-        4096,
-        TransferPath.RDMA,
-        None,
-        "fake0",
-    )
+    assert (done.bytes, done.path, done.reason) == (4096, TransferPath.RDMA, None)
+    assert (done.device, done.carrier) == ("fake0", "verbs")
     assert done.etag == md5(DATA)
     assert [seen.body for seen in rig.server.seen] == [b"", b""]
     assert rig.server.calls("POST /.hipobj-rc/prepare")[0].headers["x-amz-meta-color"] == "blue"
@@ -39,6 +38,7 @@ async def test_get__by_rdma__fills_the_buffer_and_leaves_the_rest(rig: Rig) -> N
         done = await client.get_into("b", "k", buffer)
     assert bytes(buffer) == DATA + b"." * 904
     assert (done.bytes, done.path, done.etag) == (4096, TransferPath.RDMA, md5(DATA))
+    assert done.carrier == "verbs"
     assert len(rig.fabric.lanes[0].view) == 4096, "no more than the object was registered"
 
 
@@ -233,6 +233,43 @@ async def test_put__the_wire_fails__cancels_the_session_and_says_why(rig: Rig) -
             await client.put_from("b", "k", DATA)
     assert rig.server.calls("POST /.hipobj-rc/cancel")
     assert rig.server.objects == {}
+
+
+@pytest.mark.parametrize("verb", ["put", "get"])
+async def test_transfer__no_packet_of_the_soft_fabric_gets_through__goes_by_http_from_then_on(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    monkeypatch.setattr(rig.fabric, "info", replace(rig.fabric.info, kind="soft"))
+    unanswered = CompletionError("write", "RETRY_EXC_ERR", CompletionClass.TRANSPORT, "ERR")
+    rig.fabric.write_error = unanswered
+    rig.server.hooks.append(
+        lambda seen: (
+            error(500, "RDMATransferFailed", str(unanswered))
+            if verb == "get" and "ready" in seen.raw_path
+            else None
+        )
+    )
+    rig.server.objects["/b/k"] = DATA
+    async with rig.client() as client:
+        method = client.put_from if verb == "put" else client.get_into
+        for _ in range(2):
+            done = await method("b", "k", buffer := bytearray(DATA))
+            assert (done.path, done.carrier, buffer) == (TransferPath.HTTP, None, DATA)
+            assert "no packet of the soft fabric gets through" in str(done.reason)
+        assert len(rig.server.calls("POST /.hipobj-rc/prepare")) == 1
+    assert rig.server.objects == {"/b/k": DATA}
+
+
+async def test_transfer__no_packet_gets_through_and_rdma_is_required__fails_and_says_what_to_do(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rig.fabric, "info", replace(rig.fabric.info, kind="soft"))
+    rig.fabric.write_error = CompletionError(
+        "write", "RETRY_EXC_ERR", CompletionClass.TRANSPORT, "ERR"
+    )
+    async with rig.client(rdma="require") as client:
+        with pytest.raises(UnsupportedError, match=r"rdma.soft_address there and --device soft:"):
+            await client.put_from("b", "k", DATA)
 
 
 async def test_get__no_data_comes__ends_at_the_deadline(rig: Rig) -> None:

@@ -7,13 +7,15 @@ import errno
 import itertools
 import os
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from gateway.config import LaneClass, RdmaConfig
-from gateway.dataplane import binding, engine
+from gateway.dataplane import binding, devices, engine, soft
+from gateway.dataplane import fabric as fabric_module
 from gateway.dataplane.binding import Event, EventKind
 from gateway.dataplane.devices import DeviceInfo, Gid, GidType
 from gateway.dataplane.engine import EngineFabric, open_fabric
@@ -23,7 +25,11 @@ from gateway.errors import BusyError, TransportError
 IPV4 = bytes(10) + b"\xff\xff" + bytes([10, 0, 0, 1])
 DEVICE = DeviceInfo("fake0", port=1, gids=(Gid(3, IPV4, GidType.ROCE_V2),))
 CONFIG = RdmaConfig(
-    lanes=(LaneClass(2, 5000),), quarantine_s=0.0, drain_timeout_s=0.05, max_sessions=3
+    lanes=(LaneClass(2, 5000),),
+    connections=0,
+    quarantine_s=0.0,
+    drain_timeout_s=0.05,
+    max_sessions=3,
 )
 
 
@@ -36,6 +42,7 @@ class FakeC:
         self.health = binding.HEALTH_OK
         self.drains = True
         self.fails: dict[str, int] = {}  # function -> errno
+        self.spares_soft = False  # where only a device refuses
         self.calls: list[str] = []
         self.options: dict[str, Any] = {}
         self._qpns = itertools.count(100)
@@ -52,6 +59,7 @@ class FakeC:
             "lane_close": lambda _lane: None,
             "lane_qpn": lambda _lane: next(self._qpns),
             "lane_rkey": lambda _lane: 1,
+            "lane_carrier": lambda _lane: "verbs",
             "lane_prepare": lambda _lane, _psn, _access: None,
             "lane_abort": lambda lane: self.drains and self.emit(Event(lane, EventKind.DRAINED)),
             "lane_replace": lambda lane: self.emit(Event(lane, EventKind.DRAINED)),
@@ -68,7 +76,9 @@ class FakeC:
     def _recorder(self, name: str, play: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
             self.calls.append(name)
-            if code := self.fails.get(name):
+            kind = kwargs.get("kind", self.options.get("kind"))
+            spared = self.spares_soft and kind == binding.FABRIC_SOFT
+            if (code := self.fails.get(name)) and not spared:
                 raise OSError(code, os.strerror(code))
             return play(*args, **kwargs)
 
@@ -83,6 +93,13 @@ class FakeC:
         if not taken:
             os.eventfd_read(self.fd)
         return taken
+
+
+def raiser(error: Exception) -> Callable[..., Any]:
+    def call(*_args: object) -> Any:
+        raise error
+
+    return call
 
 
 @pytest.fixture
@@ -120,8 +137,62 @@ async def test_open_fabric__host_refuses__reason_and_remedy(
 ) -> None:
     c.fails[function] = code
     with pytest.raises(FabricUnavailable, match=text):
-        open_fabric(CONFIG, arena=True)
+        open_fabric(replace(CONFIG, fabric="verbs"), arena=True)
     assert ("fabric_close" in c.calls) == (function == "lane_open")
+
+
+@pytest.mark.parametrize(
+    ("config", "kind", "because"),
+    [
+        (CONFIG, "verbs", "it is the first that can be used"),
+        (replace(CONFIG, fabric="verbs", device="fake0"), "verbs", "rdma.device names it"),
+        (replace(CONFIG, fabric="soft"), "soft", "rdma.fabric asks for it"),
+    ],
+)
+async def test_open_fabric__each_setting__says_which_and_why(
+    c: FakeC, config: RdmaConfig, kind: str, because: str
+) -> None:
+    fabric = open_fabric(config, arena=True)
+    assert (fabric.info.kind, fabric.info.because) == (kind, because)
+    await fabric.close()
+
+
+@pytest.mark.parametrize(
+    ("function", "code", "because"),
+    [
+        ("list_devices", errno.ENOSYS, "the kernel has no RDMA devices"),
+        ("fabric_open", errno.EIO, "fake0 port 1 can't be opened"),
+        ("lane_open", errno.ENOMEM, "can't be pinned"),
+    ],
+)
+async def test_open_fabric__auto_and_no_device_will_do__takes_soft_and_says_why(
+    c: FakeC, monkeypatch: pytest.MonkeyPatch, function: str, code: int, because: str
+) -> None:
+    if function == "list_devices":
+        monkeypatch.setattr(engine, "list_devices", raiser(devices.unavailable(OSError(code, ""))))
+    c.fails[function], c.spares_soft = code, True
+    fabric = open_fabric(CONFIG, arena=True)
+    assert fabric.info.kind == "soft"
+    assert because in fabric.info.because
+    await fabric.close()
+    named = replace(CONFIG, device="fake0")  # is wanted, and no other
+    with pytest.raises(FabricUnavailable, match=because):
+        open_fabric(named, arena=True)
+
+
+async def test_open_fabric__auto_and_nothing_will_do__names_both_reasons(c: FakeC) -> None:
+    c.fails["fabric_open"] = errno.EADDRINUSE
+    with pytest.raises(FabricUnavailable, match=r"fake0 port 1 can't.*, and UDP port 4791.*taken"):
+        open_fabric(CONFIG, arena=True)
+
+
+async def test_open_fabric__soft_and_no_room__names_the_limit_that_counts(
+    monkeypatch: pytest.MonkeyPatch, c: FakeC
+) -> None:
+    monkeypatch.setattr(soft, "map_zeros", raiser(OSError(errno.ENOMEM, "no room")))
+    with pytest.raises(FabricUnavailable, match=r"can't be mapped \(no room\).*ulimit -v"):
+        open_fabric(replace(CONFIG, fabric="soft"), arena=True)
+    assert "fabric_close" in c.calls
 
 
 async def test_lease__each_use__a_psn_of_its_own_and_never_zero(
@@ -129,7 +200,9 @@ async def test_lease__each_use__a_psn_of_its_own_and_never_zero(
 ) -> None:
     drawn = []
     for draw in (0, (1 << 24) - 2):
-        monkeypatch.setattr(engine.secrets, "randbelow", lambda below, draw=draw: draw % below)
+        monkeypatch.setattr(
+            fabric_module.secrets, "randbelow", lambda below, draw=draw: draw % below
+        )
         lane = fabric.lease(Need.SEND, 10)
         drawn.append(lane.local.psn)
         await lane.close()
@@ -142,6 +215,42 @@ async def test_lease__memory__two_lanes_never_overlap(fabric: EngineFabric) -> N
     assert abs(one.buffer.addr - two.buffer.addr) >= 8192
     await asyncio.gather(one.close(), two.close())
     assert fabric.idle_lanes == 2
+
+
+@pytest.mark.parametrize(("second", "left"), [("alice", b"hers"), ("bob", bytes(4))])
+@pytest.mark.parametrize("need", list(Need))
+async def test_dedicate__memory_of_another__is_overwritten(
+    c: FakeC, need: Need, second: str, left: bytes
+) -> None:
+    fabric = open_fabric(replace(CONFIG, lanes=(LaneClass(1, 5000),)), arena=True)
+    first = fabric.lease(need, 10)
+    await first.dedicate("alice")
+    first.memory[-4:] = b"hers"
+    await first.close()
+    again = fabric.lease(Need.RECEIVE, 10)
+    await again.dedicate(second)
+    assert again.memory[-4:] == left
+    await fabric.close()
+
+
+async def test_dedicate__cancelled__is_done_again_for_the_next(
+    c: FakeC, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fabric = open_fabric(replace(CONFIG, lanes=(LaneClass(1, 5000),)), arena=True)
+    first = fabric.lease(Need.SEND, 10)
+    await first.dedicate("alice")
+    first.memory[:4] = b"hers"
+    cleaning = asyncio.ensure_future(first.dedicate("bob"))
+    await asyncio.sleep(0)
+    cleaning.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await cleaning
+    first.memory[:4] = b"hers"  # as if it had not come so far
+    await first.close()
+    again = fabric.lease(Need.SEND, 10)
+    await again.dedicate("bob")
+    assert again.memory[:4] == bytes(4)
+    await fabric.close()
 
 
 async def test_close__lane_does_not_drain__queue_pair_is_replaced_then_lent_again(

@@ -30,10 +30,12 @@ class FakeC:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.calls: list[str] = []
         self.refuse = 0
+        self.carrier = ""
         for name in ("connect", "receive", "send", "write", "read", "abort"):
             monkeypatch.setattr(binding, f"lane_{name}", self._recorder(name))
         monkeypatch.setattr(binding, "lane_qpn", lambda _lane: 17)
         monkeypatch.setattr(binding, "lane_rkey", lambda _lane: 99)
+        monkeypatch.setattr(binding, "lane_carrier", lambda _lane: self.carrier)
 
     def _recorder(self, name: str) -> Callable[..., int]:
         def call(*_args: Any, **_kwargs: Any) -> int:
@@ -58,7 +60,7 @@ class Home:
 
     async def retire(self, core: Core) -> None:
         await self.release.wait()
-        await core.stored()
+        await core.settled()
         self.retired += 1
 
 
@@ -71,7 +73,7 @@ def c(monkeypatch: pytest.MonkeyPatch) -> FakeC:
 def core(c: FakeC) -> Core:
     memory = bytearray(64)
     pointer = binding.borrow(memory, writable=True)
-    return Core(object(), 5, pointer, memoryview(memory), pooled=True)
+    return Core(object(), 5, pointer, memoryview(memory))
 
 
 @pytest.fixture
@@ -272,6 +274,16 @@ async def test_close__twice_and_cancelled__one_teardown_to_its_end(
             use()
 
 
+async def test_carrier__settled_by_the_transfer__outlives_the_lane(
+    lane: EngineLane, c: FakeC
+) -> None:
+    assert lane.carrier == ""
+    c.carrier = "local"
+    await lane.close()
+    c.carrier = ""
+    assert lane.carrier == "local"
+
+
 async def test_close__teardown_hangs__returns_at_its_limit(lane: EngineLane, home: Home) -> None:
     home.release.clear()
     home.close_limit_s = 0.0
@@ -318,3 +330,7 @@ async def test_store__cancelled__returns_only_when_the_thread_is_done(
         await storing
     await closing
     assert home.retired == 1
+
+
+def test_remote_buffer__repr__has_no_rkey() -> None:
+    assert "1234" not in repr(RemoteBuffer(addr=1, rkey=1234, length_bytes=5))

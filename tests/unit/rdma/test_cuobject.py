@@ -8,8 +8,13 @@ import pytest
 from gateway.auth.payload import parse_payload
 from gateway.auth.principal import Principal
 from gateway.auth.sigv4 import Verified
+from gateway.config import RdmaConfig
 from gateway.errors import ClientError, S3Code
-from gateway.rdma.cuobject import TokenKind, answer, classify
+from gateway.rdma import cuobject
+from gateway.rdma.cuobject import TokenKind, classify
+from gateway.rdma.rc_connection import ConnectionService
+from gateway.rdma.rc_transfer import Carriage
+from gateway.s3.body import Body
 from gateway.s3.operations import GetObject, HeadObject, ListObjects, PutObject, UploadPart
 from gateway.s3.results import ObjectReply, Reply, XmlReply
 from gateway.storage.port import ObjectAttributes, ObjectReader
@@ -66,13 +71,20 @@ def verified(*names: str, key: str | None = "AK") -> Verified:
 SIGNED = verified("x-amz-rdma-token")
 
 
+async def answer(head, operation, verified, perform) -> Reply:
+    """By a gateway that has no connections: what there is to carry, it declines."""
+    carriage = Carriage(ConnectionService(None, RdmaConfig()), 1.0)
+    return await cuobject.answer(head, operation, verified, perform, carriage)
+
+
 class Plain:
     """The operation over plain HTTP, counted."""
 
     def __init__(self, reply: Reply):
         self.reply, self.calls = reply, 0
 
-    async def __call__(self) -> Reply:
+    async def __call__(self, by_rdma: Body | None = None) -> Reply:
+        assert by_rdma is None
         self.calls += 1
         return self.reply
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 import pytest
 import raw_hipobj as raw
 from loopback_gateway import CONFIG, LoopbackGateway
+from storing import new_bucket
 
 from gateway.dataplane.port import QpAddress
 from gateway.errors import ClientError, S3Code, TransportError
@@ -177,7 +178,7 @@ async def test_session__no_ready_in_time__lane_back_without_anyone_asking(gatewa
 
 async def test_session__own_timer__expires_it():
     gateway = LoopbackGateway(replace(CONFIG, prepare_timeout_s=0.02))
-    await gateway.storage.create_bucket("bucket", "us-east-1")
+    await gateway.storage.create_bucket(new_bucket("bucket"))
     await gateway.offered(gateway.client(DATA), "PUT", "/bucket/key")
     gateway.clock.now_s += 1  # the timer asks this clock whether the deadline has passed
     await gateway.settled()

@@ -13,7 +13,7 @@ import re
 import pytest
 import raw_hipobj as raw
 from awscrt import checksums as crt
-from loopback_gateway import CONFIG, LONG, OTHER_KEY, SHORT, LoopbackGateway
+from loopback_gateway import CONFIG, KEY, LONG, OTHER_KEY, SHORT, LoopbackGateway
 
 from gateway.dataplane.port import LinkLayer
 from gateway.rdma.sessions import State
@@ -123,7 +123,10 @@ async def test_transfers__logged_once_without_secrets(gateway, caplog):
         await gateway.get("/bucket/a%20key", 1000)
     told = [record for record in caplog.records if record.name.startswith("gateway")]
     lines = [record.getMessage() for record in told if record.levelno == logging.INFO]
-    shape = r"rdma {} bucket/a%20key {} bytes [0-9.]+ s [0-9.]+ GB/s session=[0-9a-f]{{8}}"
+    shape = (
+        r"rdma {} bucket/a%20key {} bytes [0-9.]+ s [0-9.]+ GB/s carrier=loopback "
+        r"session=[0-9a-f]{{8}}"
+    )
     assert [
         bool(re.fullmatch(shape.format(*want), line))
         for want, line in zip([("PUT", 100_000), ("GET", 1000)], lines, strict=True)
@@ -405,3 +408,12 @@ async def test_ready__disagrees_with_prepare__400_names_it_and_nothing_is_sent(
     assert (answer.status, answer.code) == (400, "InvalidArgument")
     assert header in answer.message
     assert not any(side.buffer)
+
+
+@pytest.mark.parametrize("op", ["GET", "PUT"])
+async def test_prepare__lane_of_the_arena__belongs_to_who_asked_before_it_is_shown(gateway, op):
+    await gateway.put("/bucket/key", DATA)
+    side = gateway.client(len(DATA))
+    offer = await gateway.offered(side, op, "/bucket/key")
+    assert gateway.wire.lanes[offer.qpn].owner == KEY[0]
+    await gateway.post(raw.CANCEL, raw.cancel_headers(offer.session))

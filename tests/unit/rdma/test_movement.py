@@ -7,6 +7,7 @@ import random
 
 import pytest
 from loopback_gateway import Clock, LoopbackGateway
+from storing import new_bucket
 
 from gateway.errors import InternalError, S3Code, TransportError
 from gateway.rdma import movement
@@ -45,7 +46,7 @@ class FilelessStorage(MemoryStorage):
 async def gateway(monkeypatch):
     monkeypatch.setattr(movement, "CHUNK_BYTES", 30_000)
     made = LoopbackGateway(storage=FilelessStorage())
-    await made.storage.create_bucket("bucket", "us-east-1")
+    await made.storage.create_bucket(new_bucket("bucket"))
     yield made
     await made.settled()
 

@@ -140,7 +140,7 @@ async def test_copy__missing_target_bucket__is_no_such_bucket(desk: Desk) -> Non
 async def test_copy__source_that_policy_denies__is_access_denied(desk: Desk) -> None:
     asked: list[Operation] = []
 
-    def deny(operation: Operation) -> None:
+    async def deny(operation: Operation) -> None:
         asked.append(operation)
         raise ClientError(S3Code.ACCESS_DENIED)
 

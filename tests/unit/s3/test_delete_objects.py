@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from s3_desk import Desk, refused, request
 
 from gateway.errors import ClientError, S3Code
 from gateway.s3.operations import DeleteObject, Operation
+from gateway.s3.results import XmlReply
 
 
 async def keys(desk: Desk) -> list[str]:
@@ -68,7 +70,7 @@ async def test_delete_objects__quiet__reports_failures_only(desk: Desk) -> None:
 
 
 async def test_delete_objects__key_that_policy_denies__fails_alone(desk: Desk) -> None:
-    def deny_b(operation: Operation) -> None:
+    async def deny_b(operation: Operation) -> None:
         if operation == DeleteObject("shop", "b"):
             raise ClientError(S3Code.ACCESS_DENIED)
 
@@ -79,10 +81,36 @@ async def test_delete_objects__key_that_policy_denies__fails_alone(desk: Desk) -
     assert await keys(desk) == ["b", "c"]
 
 
-async def test_delete_objects__key_too_long_or_unserved_condition__fails_alone(desk: Desk) -> None:
-    reply = await delete(desk, {"Key": "k" * 1025}, {"Key": "a", "Size": 1}, {"Key": "b"})
-    assert [error["Code"] for error in reply["Errors"]] == ["KeyTooLongError", "NotImplemented"]
+async def test_delete_objects__key_too_long__fails_alone(desk: Desk) -> None:
+    reply = await delete(desk, {"Key": "k" * 1025}, {"Key": "b"})
+    assert [error["Code"] for error in reply["Errors"]] == ["KeyTooLongError"]
     assert await keys(desk) == ["a", "c"]
+
+
+async def test_delete_objects__time_and_size_conditions__hold_or_fail_alone(desk: Desk) -> None:
+    head = await desk.ask("HeadObject", Bucket="shop", Key="a")
+    modified, size = head["LastModified"], head["ContentLength"]
+    reply = await delete(
+        desk,
+        {"Key": "a", "LastModifiedTime": modified, "Size": size, "ETag": head["ETag"]},
+        {"Key": "b", "Size": size + 1},
+        {"Key": "c", "LastModifiedTime": modified - timedelta(days=1)},
+        {"Key": "absent", "Size": 9},
+    )
+    assert [entry["Key"] for entry in reply["Deleted"]] == ["a", "absent"]
+    assert [error["Code"] for error in reply["Errors"]] == ["PreconditionFailed"] * 2
+    assert await keys(desk) == ["b", "c"]
+
+
+async def test_delete_objects__condition_that_is_none__fails_alone_and_deletes_nothing(
+    desk: Desk,
+) -> None:
+    head, written = request("DeleteObjects", Bucket="shop", Delete={"Objects": [{"Key": "a"}]})
+    written = written.replace(b"</Key>", b"</Key><Size>many</Size>")
+    reply = await desk.perform(head, BytesBody(written))
+    assert isinstance(reply, XmlReply)
+    assert reply.root.findtext("Error/Code") == "InvalidArgument"
+    assert await keys(desk) == ["a", "b", "c"]
 
 
 async def test_delete_objects__a_thousand__is_the_most(desk: Desk) -> None:

@@ -15,6 +15,7 @@ from gateway.errors import S3Code
 from gateway.s3.context import Context
 from gateway.s3.dispatch import perform
 from gateway.s3.operations import GetObject
+from gateway.s3.requester import Requester
 from gateway.s3.results import ObjectReply
 from gateway.storage.memory import MemoryStorage
 from gateway.storage.port import ObjectInfo
@@ -238,7 +239,7 @@ async def test_get__exact_extent__never_is_a_shorter_one(
     desk: Desk, storage: MemoryStorage, etag: str, byte_range: RangeSpec, length_bytes: int | None
 ) -> None:
     operation = GetObject("shop", "k", byte_range=byte_range, extent_exact=True)
-    context = Context(storage, Principal("key"), "us-east-1")
+    context = Context(storage, Requester(Principal("key")), "us-east-1")
     if length_bytes is None:
         with refused(S3Code.INVALID_RANGE):
             await perform(operation, None, context)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from s3_desk import Desk, refused
+from s3_desk import Desk, refused, request
 
 from gateway.errors import S3Code
+from gateway.s3.results import XmlReply
 from gateway.storage.memory import MemoryStorage
+from gateway.wire.xml import render
 
 
 async def fill(desk: Desk, *keys: str) -> None:
@@ -132,6 +134,23 @@ async def test_list__encoding_type_url__encodes_what_is_shown_only(desk: Desk) -
     assert flat["Prefix"] == "dir%20%01"
     assert prefixes(rolled) == ["dir%20"]
     assert rolled["Delimiter"] == "%20"
+
+
+@pytest.mark.parametrize("verb", ["ListObjects", "ListObjectsV2", "ListObjectVersions"])
+async def test_list__control_characters_in_keys__neither_break_nor_alias(
+    desk: Desk, verb: str
+) -> None:
+    stored = ["\x01", "\x01a", "%01", "&#1;", "a\x00b", "a\r\nb", "a\x7fb", "a\u0085b", "a\uffffb"]
+    await fill(desk, *stored)
+    encoded = await desk.ask(verb, Bucket="shop", EncodingType="url")
+    entries = encoded.get("Contents") or encoded["Versions"]
+    assert sorted(unquote(entry["Key"]) for entry in entries) == sorted(stored)
+    head, _ = request(verb, Bucket="shop")
+    plain = await desk.perform(head)
+    assert isinstance(plain, XmlReply)
+    document = render(plain.root).decode()
+    assert not [found for found in document if found < " " and found != "\n"]
+    assert document.count("<Key>") == len(stored)
 
 
 async def test_list__directory_marker_beside_its_file__shows_both(desk: Desk) -> None:

@@ -332,11 +332,11 @@ async def test_upload_part_copy__ranges__make_up_the_object(desk: Desk, upload: 
 
 
 @pytest.mark.parametrize("text", ["bytes=0-4", "bytes=4-4"])
-async def test_upload_part_copy__range_beyond_the_source__is_invalid_argument(
+async def test_upload_part_copy__range_beyond_the_source__is_invalid_range(
     desk: Desk, upload: Upload, text: str
 ) -> None:
     await desk.ask("PutObject", BytesBody(TAIL), Bucket="shop", Key="src")
-    with refused(S3Code.INVALID_ARGUMENT):
+    with refused(S3Code.INVALID_RANGE):
         await copied(desk, upload, 1, CopySourceRange=text)
 
 
@@ -347,7 +347,7 @@ async def test_upload_part_copy__source_conditions_and_policy__are_held(
     with refused(S3Code.PRECONDITION_FAILED):
         await copied(desk, upload, 1, CopySourceIfModifiedSince=datetime(2101, 1, 1, tzinfo=UTC))
 
-    def deny(operation: Operation) -> None:
+    async def deny(operation: Operation) -> None:
         assert operation == GetObject("shop", "src")
         raise ClientError(S3Code.ACCESS_DENIED)
 

@@ -12,6 +12,7 @@ from gateway.errors import GatewayError, InternalError, S3Code
 from gateway.s3.context import Context
 from gateway.s3.dispatch import perform
 from gateway.s3.operations import Operation, PutObject
+from gateway.s3.requester import Requester
 from gateway.storage.memory import MemoryStorage
 from gateway.storage.port import ObjectAttributes
 from gateway.wire.checksums import Algorithm
@@ -88,7 +89,7 @@ async def test_put__thirty_two_at_once_with_if_none_match__exactly_one_wins(desk
 
 
 async def test_perform__no_body_or_no_verb__is_our_bug(desk: Desk, storage: MemoryStorage) -> None:
-    context = Context(storage, Principal("key"), "us-east-1")
+    context = Context(storage, Requester(Principal("key")), "us-east-1")
     with pytest.raises(InternalError):
         await perform(PutObject("shop", "k", ObjectAttributes()), None, context)
     with pytest.raises(InternalError):

@@ -12,10 +12,13 @@ from s3_desk import refused, request
 
 from gateway.errors import S3Code
 from gateway.s3 import operations as ops
+from gateway.s3.ownership import ObjectOwnership
 from gateway.s3.route import route
+from gateway.storage.port import Retention, RetentionMode
 from gateway.wire.byte_range import RangeSpec
 from gateway.wire.checksums import Algorithm, ChecksumType
 from gateway.wire.conditional import Conditions
+from gateway.wire.grants import AclHeaders, CannedAcl, NamedGrant, Permission
 from gateway.wire.request import RequestHead
 
 VECTORS = Path(__file__).parents[2] / "vectors/real_clients.jsonl"
@@ -117,9 +120,17 @@ def test_route__key_of_1024_bytes__is_taken() -> None:
         ("HeadBucket", {}, ops.HeadBucket),
         ("DeleteBucket", {}, ops.DeleteBucket),
         ("GetBucketLocation", {}, ops.GetBucketLocation),
-        ("GetBucketVersioning", {}, ops.GetBucketSubresource),
-        ("GetBucketPolicy", {}, ops.GetBucketSubresource),
+        ("GetBucketVersioning", {}, ops.GetBucketVersioning),
+        ("PutBucketVersioning", {"VersioningConfiguration": {}}, ops.PutBucketVersioning),
+        ("GetBucketPolicy", {}, ops.GetBucketPolicy),
+        ("PutBucketPolicy", {"Policy": "{}"}, ops.PutBucketPolicy),
+        ("DeleteBucketPolicy", {}, ops.DeleteBucketPolicy),
+        ("GetBucketPolicyStatus", {}, ops.GetBucketPolicyStatus),
+        ("GetBucketAcl", {}, ops.GetBucketAcl),
+        ("PutBucketAcl", {"ACL": "private"}, ops.PutBucketAcl),
         ("GetPublicAccessBlock", {}, ops.GetBucketSubresource),
+        ("PutBucketCors", {"CORSConfiguration": {"CORSRules": []}}, ops.PutBucketSubresource),
+        ("DeleteBucketTagging", {}, ops.DeleteBucketSubresource),
         ("GetObjectLockConfiguration", {}, ops.GetBucketSubresource),
         ("ListObjects", {}, ops.ListObjects),
         ("ListObjectsV2", {}, ops.ListObjectsV2),
@@ -128,11 +139,23 @@ def test_route__key_of_1024_bytes__is_taken() -> None:
         ("DeleteObjects", {"Delete": {"Objects": []}}, ops.DeleteObjects),
         ("GetObject", {"Key": "k"}, ops.GetObject),
         ("HeadObject", {"Key": "k"}, ops.HeadObject),
+        (
+            "GetObjectAttributes",
+            {"Key": "k", "ObjectAttributes": ["ETag"]},
+            ops.GetObjectAttributes,
+        ),
         ("PutObject", {"Key": "k"}, ops.PutObject),
         ("DeleteObject", {"Key": "k"}, ops.DeleteObject),
         ("CopyObject", {"Key": "k", "CopySource": "shop/s"}, ops.CopyObject),
-        ("GetObjectAcl", {"Key": "k"}, ops.GetObjectSubresource),
-        ("GetObjectTagging", {"Key": "k"}, ops.GetObjectSubresource),
+        ("GetObjectAcl", {"Key": "k"}, ops.GetObjectAcl),
+        ("PutObjectAcl", {"Key": "k", "ACL": "private"}, ops.PutObjectAcl),
+        ("GetObjectTagging", {"Key": "k"}, ops.GetObjectTagging),
+        ("PutObjectTagging", {"Key": "k", "Tagging": {"TagSet": []}}, ops.PutObjectTagging),
+        ("DeleteObjectTagging", {"Key": "k"}, ops.DeleteObjectTagging),
+        ("GetObjectRetention", {"Key": "k"}, ops.GetObjectRetention),
+        ("PutObjectRetention", {"Key": "k", "Retention": {}}, ops.PutObjectRetention),
+        ("GetObjectLegalHold", {"Key": "k"}, ops.GetObjectLegalHold),
+        ("PutObjectLegalHold", {"Key": "k", "LegalHold": {}}, ops.PutObjectLegalHold),
         ("CreateMultipartUpload", {"Key": "k"}, ops.CreateMultipartUpload),
         ("UploadPart", {"Key": "k", "UploadId": "u", "PartNumber": 1}, ops.UploadPart),
         (
@@ -175,11 +198,8 @@ def test_route__parameter_without_meaning_here__is_ignored(extra: str) -> None:
 @pytest.mark.parametrize(
     ("method", "target", "name"),
     [
-        ("PUT", "/shop/k?legal-hold", "legal-hold"),
-        ("PUT", "/shop/k?acl", "acl"),
-        ("PUT", "/shop/k?tagging=", "tagging"),
-        ("PUT", "/shop?versioning", "versioning"),
-        ("DELETE", "/shop?policy", "policy"),
+        ("PUT", "/shop/k?torrent=", "torrent"),
+        ("PUT", "/shop?inventory&id=a", "inventory"),
         ("GET", "/shop?metrics&id=a", "metrics"),
         ("POST", "/shop/k?select&select-type=2", "select"),
         ("PUT", "/shop/k?fromTheFuture", "fromTheFuture"),
@@ -198,9 +218,13 @@ def test_route__subresource_not_served__is_501_that_names_it(
     [
         ("PATCH", "/shop/k", "OBJECT"),
         ("POST", "/shop/k", "OBJECT"),
-        ("POST", "/shop", "BUCKET"),
         ("DELETE", "/", "SERVICE"),
         ("HEAD", "/shop/k?uploadId=u", "UPLOAD"),
+        ("DELETE", "/shop/k?legal-hold", "OBJECT"),
+        ("DELETE", "/shop/k?acl", "OBJECT"),
+        ("DELETE", "/shop?object-lock", "BUCKET"),
+        ("PUT", "/shop?policyStatus", "BUCKET"),
+        ("POST", "/shop?tagging", "BUCKET"),
     ],
 )
 def test_route__wrong_method__is_405(method: str, target: str, resource: str) -> None:
@@ -333,7 +357,7 @@ def test_route__attributes__are_kept_word_for_word() -> None:
         "expires": "never",
     }
     assert attributes.metadata == {"a": "one  two", "b": "\u00c3\u00a9"}
-    assert attributes.tags == (("k", "v w"), ("e", ""), ("é", " "))
+    assert attributes.tags == (("e", ""), ("k", "v w"), ("é", " "))
     assert attributes.storage_class == "STANDARD_IA"
 
 
@@ -383,11 +407,7 @@ def test_route__unknown_storage_class__is_refused() -> None:
     [
         {"x_amz_server_side_encryption": "AES256"},
         {"x_amz_server_side_encryption_customer_algorithm": "AES256"},
-        {"x_amz_object_lock_mode": "COMPLIANCE"},
-        {"x_amz_grant_read": "uri=x"},
-        {"x_amz_acl": "public-read"},
         {"x_amz_write_offset_bytes": "5"},
-        {"x_amz_if_match_size": "5"},
     ],
 )
 def test_route__header_whose_promise_would_be_broken__is_501(headers: dict[str, str]) -> None:
@@ -396,8 +416,76 @@ def test_route__header_whose_promise_would_be_broken__is_501(headers: dict[str, 
     assert next(iter(headers)).replace("_", "-") in caught.value.message
 
 
-def test_route__private_acl__changes_nothing() -> None:
-    assert put(x_amz_acl="private") == put()
+def test_route__locks__become_attributes() -> None:
+    attributes = put(
+        x_amz_object_lock_mode="COMPLIANCE",
+        x_amz_object_lock_retain_until_date="2030-01-02T03:04:05Z",
+        x_amz_object_lock_legal_hold="ON",
+    ).attributes
+    assert attributes.retention == Retention(RetentionMode.COMPLIANCE, 1_893_553_445 * 10**9)
+    assert attributes.legal_hold
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"x_amz_acl": "public"},
+        {"x_amz_acl": "aws-exec-read"},
+        {"x_amz_grant_read": "name=x"},
+        {"x_amz_object_lock_mode": "COMPLIANCE"},
+        {"x_amz_object_lock_legal_hold": "on"},
+        {"x_amz_object_lock_mode": "X", "x_amz_object_lock_retain_until_date": "2030-01-01"},
+        {"x_amz_object_lock_mode": "GOVERNANCE", "x_amz_object_lock_retain_until_date": "soon"},
+    ],
+)
+def test_route__access_or_lock_without_sense__is_invalid_argument(headers: dict[str, str]) -> None:
+    with refused(S3Code.INVALID_ARGUMENT):
+        put(**headers)
+
+
+def test_route__canned_acl_beside_grants__is_invalid_request() -> None:
+    with refused(S3Code.INVALID_REQUEST):
+        put(x_amz_acl="private", x_amz_grant_read="id=a")
+
+
+@pytest.mark.parametrize("name", ["PutObject", "CopyObject", "CreateMultipartUpload"])
+def test_route__acl_of_a_new_object__is_carried(name: str) -> None:
+    source = {"CopySource": "shop/s"} if name == "CopyObject" else {}
+    operation = routed(name, Bucket="shop", Key="k", ACL="public-read", **source)
+    assert operation.acl == AclHeaders(CannedAcl.PUBLIC_READ)  # type: ignore[attr-defined]
+
+
+def test_route__create_bucket__carries_acl_lock_and_ownership() -> None:
+    operation = routed(
+        "CreateBucket",
+        Bucket="shop",
+        GrantRead='id="a", uri=b',
+        ObjectLockEnabledForBucket=True,
+        ObjectOwnership="BucketOwnerEnforced",
+    )
+    grants = (NamedGrant("id", "a", Permission.READ), NamedGrant("uri", "b", Permission.READ))
+    assert operation == ops.CreateBucket(
+        "shop",
+        AclHeaders(grants=grants),
+        object_lock=True,
+        ownership=ObjectOwnership.BUCKET_OWNER_ENFORCED,
+    )
+    with refused(S3Code.INVALID_ARGUMENT):
+        routed("CreateBucket", Bucket="shop", ObjectOwnership="Mine")
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("DeleteObject", {"Key": "k"}),
+        ("DeleteObjects", {"Delete": {"Objects": []}}),
+        ("PutObjectRetention", {"Key": "k", "Retention": {}}),
+    ],
+)
+def test_route__bypass_of_governance__is_carried(name: str, arguments: dict[str, Any]) -> None:
+    asked = routed(name, Bucket="shop", BypassGovernanceRetention=True, **arguments)
+    assert asked.bypass_governance  # type: ignore[attr-defined]
+    assert not routed(name, Bucket="shop", **arguments).bypass_governance  # type: ignore[attr-defined]
 
 
 # Write conditions, copies, multipart
@@ -407,9 +495,8 @@ def test_route__if_none_match_star_on_put__is_a_condition() -> None:
     assert put(if_none_match="*").conditions == Conditions(if_none_match=("*",))
 
 
-def test_route__if_none_match_of_an_etag_on_put__is_501() -> None:
-    with refused(S3Code.NOT_IMPLEMENTED):
-        put(if_none_match='"abc"')
+def test_route__if_none_match_of_an_etag_on_put__is_a_condition_too() -> None:
+    assert put(if_none_match='"abc"').conditions == Conditions(if_none_match=("abc",))
 
 
 def test_route__date_condition_on_put__is_no_condition() -> None:
@@ -425,12 +512,14 @@ def test_route__date_condition_on_put__is_no_condition() -> None:
         ("shop//a", ("shop", "/a", None)),
         ("shop/a%3FversionId%3Dx", ("shop", "a?versionId=x", None)),
         ("shop/a?versionId=null", ("shop", "a", "null")),
-        ("shop/a+b", ("shop", "a+b", None)),
+        ("shop/a+b%2Bc", ("shop", "a b+c", None)),
+        ("shop%2Fa%2Fb%2Bc", ("shop", "a/b+c", None)),
+        ("%2Fshop%2Fa?versionId=null", ("shop", "a", "null")),
         ("shop/\u00c3\u00a9", ("shop", "é", None)),
         ("shop/%C3%A9", ("shop", "é", None)),
     ],
 )
-def test_route__copy_source__is_split_before_it_is_decoded(
+def test_route__copy_source__names_bucket_key_and_version(
     text: str, source: tuple[str, str, str | None]
 ) -> None:
     operation = route(head("PUT", "/shop/k", x_amz_copy_source=text))
@@ -439,7 +528,7 @@ def test_route__copy_source__is_split_before_it_is_decoded(
     assert (found.bucket, found.key, found.version_id) == source
 
 
-@pytest.mark.parametrize("text", ["", "shop", "/shop/", "shop%2Fkey"])
+@pytest.mark.parametrize("text", ["", "shop", "/shop/", "shop%2F", "%2Fshop"])
 def test_route__copy_source_without_bucket_and_key__is_invalid_argument(text: str) -> None:
     with refused(S3Code.INVALID_ARGUMENT):
         route(head("PUT", "/shop/k", x_amz_copy_source=text))

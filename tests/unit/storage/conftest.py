@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
+from storing import new_bucket
 
 from gateway.config import Durability, StoreConfig
 from gateway.storage.store import Store
@@ -57,7 +58,7 @@ async def make_store(root: Path, clock: Clock) -> AsyncIterator[MakeStore]:
 async def store(make_store: MakeStore) -> Store:
     started = make_store()
     await started.start()
-    await started.create_bucket("bucket", "us-east-1")
+    await started.create_bucket(new_bucket("bucket"))
     return started
 
 

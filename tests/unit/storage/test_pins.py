@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.storage.catalog import Dropped
+from gateway.storage.pieces import Dropped
 from gateway.storage.pins import Pins
 
 

@@ -42,13 +42,32 @@ def test_open_catalog__path_cannot_be_opened__says_which(tmp_path: Path) -> None
     assert "absent/catalog.db" in caught.value.cause
 
 
-def test_page_of_objects__query_plan__one_range_of_the_clustered_key(tmp_path: Path) -> None:
+def plan(connection: sqlite3.Connection, statement: str, *values: object) -> list[str]:
+    """What SQLite would read, step by step."""
+    return [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values)]
+
+
+def test_page_of_a_listing__query_plan__one_range_of_a_clustered_key(tmp_path: Path) -> None:
     made = open_catalog(tmp_path / "catalog.db", Durability.NONE, may_be_new=lambda: True)
-    for statement, values in (
-        (lookup._OBJECTS_FROM, ("b", b"k")),
-        (lookup._UPLOADS_FROM, ("b", b"k", "")),
-    ):
-        plan = made.execute(f"EXPLAIN QUERY PLAN {statement}", values).fetchall()
-        assert len(plan) == 1
-        assert "USING PRIMARY KEY (bucket=? AND " in plan[0][3]
+    objects = plan(made, lookup._OBJECTS_FROM, "b", b"k")
+    assert objects == ["SEARCH objects USING PRIMARY KEY (bucket=? AND key>?)"]
+    uploads = plan(made, lookup._UPLOADS_FROM, "b", b"k", "")
+    assert uploads == ["SEARCH uploads USING PRIMARY KEY (bucket=? AND (key,upload_id)>(?,?))"]
+    range_ = "USING PRIMARY KEY (bucket=? AND (key,rank)>(?,?))"
+    versions = plan(made, lookup._VERSIONS_FROM, "b", b"k", "")
+    assert [step for step in versions if "SEARCH" in step] == [
+        f"SEARCH objects {range_}",
+        f"SEARCH history {range_}",
+    ]
+    assert versions[0] == "MERGE (UNION ALL)"
+    assert not [step for step in versions if "SCAN" in step or "B-TREE" in step]
+    made.close()
+
+
+def test_one_version__query_plan__by_its_id(tmp_path: Path) -> None:
+    made = open_catalog(tmp_path / "catalog.db", Durability.NONE, may_be_new=lambda: True)
+    steps = plan(made, f"{lookup._HISTORY} AND version_id = ?", "b", b"k", "v")
+    assert steps == [
+        "SEARCH history USING INDEX history_by_id (bucket=? AND key=? AND version_id=?)"
+    ]
     made.close()

@@ -6,16 +6,17 @@ import os
 import sqlite3
 import stat
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from storing import complete, draft, etag, get, initiate, put, put_part, raises, stage
+from storing import complete, draft, etag, get, initiate, new_bucket, put, put_part, raises, stage
 
 from gateway.config import Durability
 from gateway.errors import BusyError, GatewayError, InternalError, S3Code
 from gateway.storage import reader, staged
-from gateway.storage.port import ListQuery
+from gateway.storage.port import ListQuery, Versioning
 from gateway.storage.store import Store
 from gateway.wire.conditional import Conditions
 
@@ -121,7 +122,7 @@ async def test_start__root_is_a_file__says_which(root: Path, make_store: Any) ->
 
 async def test_any_call__before_start__internal_error(make_store: Any) -> None:
     with pytest.raises(InternalError) as caught:
-        await make_store().create_bucket("bucket", "us-east-1")
+        await make_store().create_bucket(new_bucket("bucket"))
     assert "not started" in caught.value.cause
 
 
@@ -160,6 +161,38 @@ async def test_replace_and_delete__old_files__go(store: Store, data_files: Files
     await store.abort_upload("bucket", "up", aborted)
     await store.stop()
     assert len(data_files()) == 3  # "a", and two parts of "up"
+
+
+async def test_versions__hidden_or_replaced__files_stay_until_their_version_goes(
+    store: Store, make_store: Any, data_files: Files
+) -> None:
+    await store.update_bucket("bucket", lambda info: replace(info, versioning=Versioning.ENABLED))
+    made = [await put(store, "k", b"%d" % number) for number in range(2)]
+    upload_id = await initiate(store, "k")
+    parts = [await put_part(store, "k", upload_id, n, b"part") for n in (1, 2)]
+    made.append(await complete(store, "k", upload_id, parts))
+    marker = await store.delete_object("bucket", "k", None)
+    await store.stop()
+    assert len(data_files()) == 4  # the marker has none
+    again = make_store()
+    await again.start()
+    assert len(data_files()) == 4  # the sweep at the start knows old versions too
+    for left, info in zip((3, 2, 0), made, strict=True):
+        await again.delete_object("bucket", "k", info.version_id)
+        await asyncio.wrap_future(again._removals.submit(int))
+        assert len(data_files()) == left
+    await again.delete_object("bucket", "k", marker.version_id)
+    await again.delete_bucket("bucket")
+
+
+async def test_versions__null_version_replaced_while_suspended__its_file_goes(
+    store: Store, data_files: Files
+) -> None:
+    await put(store, "k", b"first")
+    await store.update_bucket("bucket", lambda info: replace(info, versioning=Versioning.SUSPENDED))
+    await put(store, "k", b"second")
+    await store.stop()
+    assert [path.read_bytes() for path in data_files()] == [b"second"]
 
 
 async def test_start__upload_past_its_age__ended_with_its_parts(
@@ -217,7 +250,7 @@ async def test_commit_object__durability__waits_for_just_that_in_that_order(
 ) -> None:
     store = make_store(durability=durability)
     await store.start()
-    await store.create_bucket("bucket", "us-east-1")
+    await store.create_bucket(new_bucket("bucket"))
     seen: list[str] = []
     for name in ("fdatasync", "link", "fsync"):
         real = getattr(os, name)
@@ -249,7 +282,7 @@ async def test_publish__no_unnamed_files_here__staged_by_name_instead(
     monkeypatch.setattr(os, "open", without_tmpfile)
     store = make_store()
     await store.start()
-    await store.create_bucket("bucket", "us-east-1")
+    await store.create_bucket(new_bucket("bucket"))
     half = await stage(store, b"half")
     assert [path.parent for path in data_files()] == [root / "staging"]
     await put(store, "key", b"data")
@@ -277,7 +310,7 @@ async def test_put__disk_fails_at_any_call__old_object_stays_and_nothing_is_left
 ) -> None:
     store = make_store(durability=Durability.FULL)
     await store.start()
-    await store.create_bucket("bucket", "us-east-1")
+    await store.create_bucket(new_bucket("bucket"))
     old = b"old" * 1000
     await put(store, "key", old)
 
@@ -444,7 +477,7 @@ async def test_reader__multipart_deleted_while_open__files_go_at_close(
 
 
 async def test_open_object__replaced_all_the_time__always_whole(store: Store) -> None:
-    async def replace() -> None:
+    async def keep_replacing() -> None:
         for number in range(60):
             if number % 2:
                 await put(store, "k", b"%03d" % number * 30_000)
@@ -455,11 +488,31 @@ async def test_open_object__replaced_all_the_time__always_whole(store: Store) ->
             await complete(store, "k", upload_id, parts)
 
     await put(store, "k", b"xyz" * 30_000)
-    writing = asyncio.create_task(replace())
+    writing = asyncio.create_task(keep_replacing())
     while not writing.done():
         data = await get(store, "k")
         assert data == data[:3] * 30_000
     await writing
+
+
+async def test_version__moved_between_the_tables_all_the_time__is_always_found(
+    store: Store,
+) -> None:
+    await store.update_bucket("bucket", lambda info: replace(info, versioning=Versioning.ENABLED))
+    upload_id = await initiate(store, "k")
+    parts = [await put_part(store, "k", upload_id, n, b"part") for n in (1, 2)]
+    kept = await complete(store, "k", upload_id, parts)
+
+    async def hide_and_show() -> None:
+        for _ in range(60):
+            over = await put(store, "k", b"over")
+            await store.delete_object("bucket", "k", over.version_id)
+
+    moving = asyncio.create_task(hide_and_show())
+    while not moving.done():
+        found = await store.head_object("bucket", "k", kept.version_id)
+        assert replace(found, latest=True) == kept
+    await moving
 
 
 async def test_put__refused_by_condition__file_goes(store: Store, data_files: Files) -> None:
@@ -495,7 +548,7 @@ async def test_commit_object__caller_cancelled__settled_all_the_same(
 async def test_change__too_many_wait__busy(make_store: Any) -> None:
     store = make_store(max_pending_changes=1)
     await store.start()
-    await store.create_bucket("bucket", "us-east-1")
+    await store.create_bucket(new_bucket("bucket"))
     outcomes = await asyncio.gather(
         *(put(store, f"k{n}", b"data") for n in range(200)), return_exceptions=True
     )

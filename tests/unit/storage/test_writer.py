@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from storing import new_bucket
 
 from gateway.config import Durability
 from gateway.errors import BusyError, InternalError
-from gateway.storage.catalog import Catalog, Dropped
+from gateway.storage.catalog import Catalog
+from gateway.storage.pieces import Dropped
 from gateway.storage.schema import open_catalog
 from gateway.storage.writer import UncertainError, Work, Writer, promise
 
@@ -97,7 +99,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 
 def make(name: str) -> Any:
-    return lambda catalog: catalog.create_bucket(name, "us-east-1")
+    return lambda catalog: catalog.create_bucket(new_bucket(name))
 
 
 def test_writer__work_that_queued_up__one_commit_for_all(bench: Bench) -> None:
@@ -110,7 +112,7 @@ def test_writer__work_that_queued_up__one_commit_for_all(bench: Bench) -> None:
 
 def test_writer__one_fails__its_neighbours_stand(bench: Bench) -> None:
     def fail(catalog: Catalog) -> None:
-        catalog.create_bucket("half", "us-east-1")
+        catalog.create_bucket(new_bucket("half"))
         catalog.dropped.append(Dropped("half", ("file",)))
         raise ZeroDivisionError
 

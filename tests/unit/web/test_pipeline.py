@@ -10,16 +10,16 @@ from xml.etree import ElementTree
 
 import pytest
 from bodies import BytesBody
-from request_heads import STORE, head, presigned_by_botocore, signed_by_botocore, with_header
+from pipelines import pipeline_over
+from request_heads import head, presigned_by_botocore, signed_by_botocore, with_header
+from storing import new_bucket
 
+from gateway.auth.principal import OWNER_ID
 from gateway.auth.sigv4 import Verified
-from gateway.config import HttpConfig, RdmaConfig
 from gateway.errors import InternalError
-from gateway.rdma.hipobj_rc import HipobjService
 from gateway.s3.body import Body
-from gateway.s3.route import route
 from gateway.storage.memory import MemoryStorage
-from gateway.web.pipeline import Pipeline, Verbs, permit, steers_rdma
+from gateway.web.pipeline import steers_rdma
 from gateway.web.render import HttpReply
 from gateway.wire.request import RequestHead
 
@@ -35,20 +35,13 @@ class Desk:
     opened: list[Verified] = field(default_factory=list)
     now_s: float = 0.0
 
-    def pipeline(self) -> Pipeline:
-        config = HttpConfig()
-        verbs = Verbs(self.storage, config.region, config.limits)
-        rdma = HipobjService(
-            None, RdmaConfig(), route=route, authorise=permit, perform=verbs.perform
-        )
-        return Pipeline(config, STORE, verbs, rdma, lambda: self.now_s)
-
     async def respond(self, made: RequestHead, data: bytes = b"") -> HttpReply:
         def open_body(verified: Verified) -> Body:
             self.opened.append(verified)
             return BytesBody(data)
 
-        return await self.pipeline().respond(made, open_body, "ID")
+        pipeline = pipeline_over(self.storage, lambda: self.now_s)
+        return await pipeline.respond(made, open_body, "ID")
 
     async def signed(
         self, method: str, target: str, data: bytes = b"", **headers: str
@@ -63,7 +56,7 @@ class Desk:
 async def desk() -> AsyncIterator[Desk]:
     storage = MemoryStorage()
     await storage.start()
-    await storage.create_bucket("shop", "us-east-1")
+    await storage.create_bucket(new_bucket("shop"))
     yield Desk(storage)
     await storage.stop()
 
@@ -162,3 +155,70 @@ async def test_respond__put_with_a_dc_token__stores_nothing_and_has_no_etag(desk
 )
 def test_steers_rdma__control_paths_only(path: str, expected: bool) -> None:
     assert steers_rdma(head("POST", path)) is expected
+
+
+@pytest.mark.parametrize(("expected", "status"), [(OWNER_ID, 200), ("111122223333", 403)])
+async def test_respond__expected_bucket_owner__must_be_the_buckets(
+    desk: Desk, expected: str, status: int
+) -> None:
+    put = await desk.signed("PUT", "/shop/k", DATA, x_amz_expected_bucket_owner=expected)
+    assert put.status == status
+    await desk.signed("PUT", "/shop/source", DATA)
+    copy = await desk.signed(
+        "PUT",
+        "/shop/copy",
+        x_amz_expected_bucket_owner=OWNER_ID,
+        x_amz_source_expected_bucket_owner=expected,
+        x_amz_copy_source="/shop/source",
+    )
+    assert copy.status == status
+    made = await desk.signed("PUT", "/third", x_amz_expected_bucket_owner=OWNER_ID)
+    assert made.status == 200
+
+
+# Pages of other origins
+
+
+@pytest.fixture
+async def cors(desk: Desk) -> Desk:
+    """The desk, whose bucket "shop" lets pages of http://a read it."""
+    rule = (
+        b"<CORSConfiguration><CORSRule><AllowedOrigin>http://a</AllowedOrigin>"
+        b"<AllowedMethod>GET</AllowedMethod></CORSRule></CORSConfiguration>"
+    )
+    assert (await desk.signed("PUT", "/shop?cors", rule)).status == 200
+    return desk
+
+
+async def test_respond__preflight__is_answered_unsigned(cors: Desk) -> None:
+    asked = {"origin": "http://a", "access-control-request-method": "GET"}
+    reply = await cors.respond(head("OPTIONS", "/shop/k?X-Amz-Signature=0", **asked))
+    assert reply.status == 200
+    assert reply.headers.count(("access-control-allow-origin", "http://a")) == 1
+    denied = await cors.respond(head("OPTIONS", "/shop/k", **{**asked, "origin": "http://b"}))
+    assert (denied.status, code(denied)) == (403, "AccessForbidden")
+
+
+@pytest.mark.parametrize(("target", "status"), [("/shop", 200), ("/shop/none", 404)])
+async def test_respond__reply_and_error_to_an_allowed_origin__may_be_read(
+    cors: Desk, target: str, status: int
+) -> None:
+    reply = await cors.signed("GET", target, origin="http://a")
+    assert reply.status == status
+    assert ("access-control-allow-origin", "http://a") in reply.headers
+    assert dict(reply.headers)["vary"].startswith("Origin")
+
+
+async def test_respond__unsigned_error_to_an_allowed_origin__may_be_read(cors: Desk) -> None:
+    reply = await cors.respond(head("GET", "/shop/k", origin="http://a"))
+    assert reply.status == 403
+    assert ("access-control-allow-origin", "http://a") in reply.headers
+
+
+async def test_respond__no_origin_or_no_such_address__says_nothing_of_origins(cors: Desk) -> None:
+    for reply in (
+        await cors.signed("GET", "/shop"),
+        await cors.signed("GET", "/", origin="http://a"),
+        await cors.respond(head("GET", "/%ff", origin="http://a")),
+    ):
+        assert not any(name.startswith(("access-control", "vary")) for name, _ in reply.headers)

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from gateway.errors import BusyError, ClientError, GatewayError, InternalError, S3Code
-from gateway.s3.results import ObjectReply, Reply, XmlReply
+from gateway.s3.results import JsonReply, ObjectReply, Reply, XmlReply
 from gateway.web.render import HttpReply, render, render_error
 from gateway.wire import xml
 from gateway.wire.extent import Extent
@@ -103,6 +103,12 @@ def test_reply__document__is_xml_with_its_length() -> None:
     body = response.read()
     assert len(body) == int(response.getheader("Content-Length") or "")
     assert ElementTree.fromstring(body)[0].text == "é"
+
+
+def test_reply__json__is_sent_as_it_was_stored() -> None:
+    response = parsed(render(JsonReply(text='{"a": "é"}'), method="GET", request_id="ID"))
+    assert response.getheader("Content-Type") == "application/json"
+    assert response.read().decode() == '{"a": "é"}'
 
 
 def test_reply__object__is_delivered_at_the_extents_length() -> None:

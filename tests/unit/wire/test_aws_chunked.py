@@ -249,7 +249,8 @@ def test_decode__signed_chunks_with_unsigned_trailer__is_malformed_trailer() -> 
         ({"x_amz_content_sha256": "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"}, True),
         ({"content_encoding": "gzip, AWS-Chunked"}, True),
         ({"x_amz_decoded_content_length": "5"}, True),
-        ({"content_encoding": "gzip", "x_amz_content_sha256": "UNSIGNED-PAYLOAD"}, False),
+        ({"content_encoding": "aws-chunked", "x_amz_content_sha256": "UNSIGNED-PAYLOAD"}, False),
+        ({"content_encoding": "aws-chunked", "x_amz_content_sha256": "0" * 64}, False),
         ({"host": "h"}, False),
     ],
 )

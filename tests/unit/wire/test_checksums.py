@@ -77,6 +77,7 @@ def test_declared_checksums__malformed_or_several__is_invalid_request(
     [
         (head(host="h"), ()),
         (head(x_amz_trailer=""), ()),
+        (head(x_amz_checksum_sha256="of-the-finished-object-2"), ()),
         (head(x_amz_trailer=" X-Amz-Checksum-CRC32 "), (Algorithm.CRC32,)),
         (
             head(x_amz_trailer="x-amz-checksum-sha1", x_amz_sdk_checksum_algorithm="SHA1"),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import dataclass
 from email.utils import formatdate
 
 import pytest
@@ -12,9 +13,11 @@ from gateway.wire.conditional import (
     NO_CONDITIONS,
     Conditions,
     Outcome,
+    check_delete,
     check_write,
     evaluate,
     parse_conditions,
+    parse_delete_conditions,
     parse_http_date,
     unquote_etag,
 )
@@ -141,35 +144,112 @@ def test_evaluate__conditions__are_judged_in_order(
     assert evaluate(conditions, ETAG, NOW_S) is outcome
 
 
+@dataclass(frozen=True)
+class Object:
+    """What conditions are held against."""
+
+    etag: str = ETAG
+    modified_ns: int = NOW_S * 1_000_000_000 + 999_999_999
+    size_bytes: int = 7
+
+
+THERE = Object()
+
+
 @pytest.mark.parametrize(
-    ("conditions", "etag"),
+    ("conditions", "current"),
     [
         (NO_CONDITIONS, None),
-        (NO_CONDITIONS, ETAG),
+        (NO_CONDITIONS, THERE),
         (Conditions(if_none_match=("*",)), None),
-        (Conditions(if_none_match=MISS), ETAG),
-        (Conditions(if_match=HIT), ETAG),
-        (Conditions(if_match=("*",)), ETAG),
+        (Conditions(if_none_match=MISS), THERE),
+        (Conditions(if_match=HIT), THERE),
+        (Conditions(if_match=("*",)), THERE),
     ],
 )
-def test_check_write__conditions_hold__passes(conditions: Conditions, etag: str | None) -> None:
-    check_write(conditions, etag)
+def test_check_write__conditions_hold__passes(
+    conditions: Conditions, current: Object | None
+) -> None:
+    check_write(conditions, current)
 
 
 @pytest.mark.parametrize(
-    ("conditions", "etag", "code"),
+    ("conditions", "current", "code"),
     [
-        (Conditions(if_none_match=("*",)), ETAG, S3Code.PRECONDITION_FAILED),
-        (Conditions(if_match=MISS), ETAG, S3Code.PRECONDITION_FAILED),
+        (Conditions(if_none_match=("*",)), THERE, S3Code.PRECONDITION_FAILED),
+        (Conditions(if_match=MISS), THERE, S3Code.PRECONDITION_FAILED),
         (Conditions(if_match=("*",)), None, S3Code.NO_SUCH_KEY),
     ],
 )
 def test_check_write__condition_fails__is_refused(
-    conditions: Conditions, etag: str | None, code: S3Code
+    conditions: Conditions, current: Object | None, code: S3Code
 ) -> None:
     with pytest.raises(ClientError) as caught:
-        check_write(conditions, etag)
+        check_write(conditions, current)
     assert caught.value.code is code
+
+
+@pytest.mark.parametrize(
+    "conditions",
+    [
+        NO_CONDITIONS,
+        Conditions(if_match=HIT),
+        Conditions(if_modified_at=NOW_S),
+        Conditions(if_size_bytes=7),
+        Conditions(if_match=HIT, if_modified_at=NOW_S, if_size_bytes=7),
+    ],
+)
+def test_check_delete__conditions_hold__passes(conditions: Conditions) -> None:
+    check_delete(conditions, THERE)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "condition"),
+    [
+        (Conditions(if_match=MISS), "If-Match"),
+        (Conditions(if_modified_at=NOW_S + 1), "x-amz-if-match-last-modified-time"),
+        (Conditions(if_modified_at=NOW_S - 1), "x-amz-if-match-last-modified-time"),
+        (Conditions(if_match=HIT, if_size_bytes=8), "x-amz-if-match-size"),
+    ],
+)
+def test_check_delete__condition_fails__is_refused_unless_nothing_is_there(
+    conditions: Conditions, condition: str
+) -> None:
+    with pytest.raises(ClientError) as caught:
+        check_delete(conditions, THERE)
+    assert caught.value.code is S3Code.PRECONDITION_FAILED
+    assert caught.value.details == {"Condition": condition}
+    check_delete(conditions, None)
+
+
+def test_parse_delete_conditions__all_three__are_read() -> None:
+    found = parse_delete_conditions(
+        head(
+            if_match='"abc"',
+            x_amz_if_match_last_modified_time="Sun, 06 Nov 1994 08:49:37 GMT",
+            x_amz_if_match_size="7",
+        )
+    )
+    assert found == Conditions(if_match=("abc",), if_modified_at=NOW_S, if_size_bytes=7)
+    assert parse_delete_conditions(head()) == NO_CONDITIONS
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("x-amz-if-match-last-modified-time", "yesterday"),
+        ("x-amz-if-match-size", "-1"),
+        ("x-amz-if-match-size", "1e3"),
+        ("x-amz-if-match-size", "9" * 20),
+    ],
+)
+def test_parse_delete_conditions__not_understood__is_refused_not_ignored(
+    name: str, value: str
+) -> None:
+    with pytest.raises(ClientError) as caught:
+        parse_delete_conditions(head(**{name: value}))
+    assert caught.value.code is S3Code.INVALID_ARGUMENT
+    assert caught.value.details["ArgumentName"] == name
 
 
 @pytest.mark.parametrize("text", ['"abc"', "abc", 'W/"abc"', ' "abc" '])

@@ -26,6 +26,8 @@ def test_check_bucket_name__s3_allows_it__passes(name: str) -> None:
         ".abc",
         "abc.",
         "a..b",
+        "a-.b",
+        "a.-b",
         "192.168.0.1",
         "xn--abc",
         "abc-s3alias",

@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.errors import ClientError, S3Code
-from gateway.wire.xml import NAMESPACE, document, element, parse_xml, render, url_encode
+from gateway.wire.xml import (
+    NAMESPACE,
+    Children,
+    document,
+    element,
+    parse_xml,
+    render,
+    url_encode,
+)
 
 LIMIT = 1 << 20
 # Characters that XML 1.0 allows: what an independent parser can read back.
@@ -129,3 +137,37 @@ def test_parse_xml__of_render__is_the_same_tree() -> None:
         ("B", " x <&> "),
         ("C", None),
     ]
+
+
+# Children: a document held to its schema
+
+
+def children(text: bytes, **allowed: tuple[str, ...]) -> Children:
+    return Children(parse_xml(text, LIMIT), **allowed)
+
+
+def test_children__allowed__are_found_by_name() -> None:
+    found = children(b"<R> <A>1</A><B/><A>2</A> </R>", once=("B", "C", "D"), several=("A",))
+    assert found.texts("A") == ["1", "2"]
+    assert found.text("B") == ""
+    assert found.text("C") is None
+    assert found.need("B").tag == "B"
+    assert found.one("D") is None
+
+
+@pytest.mark.parametrize(
+    "text", [b"<R><X/></R>", b"<R><A/><A/></R>"], ids=["unknown", "second of once"]
+)
+def test_children__not_in_the_schema__is_malformed_xml(text: bytes) -> None:
+    with pytest.raises(ClientError) as caught:
+        children(text, once=("A",))
+    assert caught.value.code is S3Code.MALFORMED_XML
+
+
+def test_children__missing_or_with_children_of_its_own__is_malformed_xml() -> None:
+    found = children(b"<R><A><B/></A></R>", once=("A", "C"))
+    for ask in (found.need, found.need_text):
+        with pytest.raises(ClientError, match="lacks a C"):
+            ask("C")
+    with pytest.raises(ClientError, match="text only"):
+        found.text("A")

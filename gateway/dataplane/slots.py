@@ -1,0 +1,106 @@
+"""Staging slots: who gets the next ones. Fair among owners, and bounded. Pure but for its futures.
+
+One pool of equal slots serves every connection's moves. An owner is an access key: the slots that
+become free go round the owners that wait, so that a key with a thousand requests delays another
+key's one by a single turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, deque
+from dataclasses import dataclass, field
+
+from gateway.errors import BusyError
+
+MOVE_SLOTS = 4
+"""Most of one move: enough to read a disk, wait for the wire and store at the same time."""
+
+
+@dataclass(slots=True)
+class _Waiter:
+    count: int
+    granted: asyncio.Future[tuple[int, ...]] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
+
+
+class SlotPool:
+    """Numbered slots to lend. One event loop's thread.
+
+    Args:
+        count: how many there are, >= MOVE_SLOTS.
+        max_waiting: moves that may wait for slots; one more is refused.
+    """
+
+    def __init__(self, count: int, max_waiting: int) -> None:
+        self._free = list(range(count))
+        self._count = count
+        self._max_waiting = max_waiting
+        self._waiting = 0
+        self._queues: OrderedDict[str, deque[_Waiter]] = OrderedDict()
+
+    @property
+    def in_use(self) -> int:
+        return self._count - len(self._free)
+
+    @property
+    def waiting(self) -> int:
+        return self._waiting
+
+    async def take(self, owner: str, count: int) -> tuple[int, ...]:
+        """`count` slots, 1..MOVE_SLOTS, once it is the owner's turn.
+
+        Raises:
+            BusyError: too many wait already.
+        """
+        if not self._queues and len(self._free) >= count:
+            return self._grant(count)
+        if self._waiting >= self._max_waiting:
+            raise BusyError("Too many RDMA requests wait for staging (rdma.max_waiting); retry.")
+        waiter = _Waiter(count)
+        self._queues.setdefault(owner, deque()).append(waiter)
+        self._waiting += 1
+        try:
+            return await waiter.granted
+        except asyncio.CancelledError:
+            self._withdraw(owner, waiter)
+            raise
+
+    def give_back(self, slots: tuple[int, ...]) -> None:
+        """Nothing touches these slots any more."""
+        self._free.extend(slots)
+        self._serve()
+
+    def _grant(self, count: int) -> tuple[int, ...]:
+        granted = tuple(self._free[-count:])
+        del self._free[-count:]
+        return granted
+
+    def _serve(self) -> None:
+        """Serve the owner whose turn it is, as long as there is enough for its oldest request.
+
+        A larger request at the head is waited for: smaller ones that overtook it would starve it.
+        """
+        while self._queues:
+            owner, queue = next(iter(self._queues.items()))
+            if len(self._free) < queue[0].count:
+                return
+            waiter = queue.popleft()
+            self._waiting -= 1
+            self._queues.move_to_end(owner)
+            if not queue:
+                del self._queues[owner]
+            waiter.granted.set_result(self._grant(waiter.count))
+
+    def _withdraw(self, owner: str, waiter: _Waiter) -> None:
+        """The one who waited was cancelled, perhaps in the moment it was granted its slots."""
+        if waiter.granted.done() and not waiter.granted.cancelled():
+            self.give_back(waiter.granted.result())
+            return
+        queue = self._queues[owner]
+        queue.remove(waiter)
+        self._waiting -= 1
+        if not queue:
+            del self._queues[owner]
+        self._serve()

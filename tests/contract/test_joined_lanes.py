@@ -1,0 +1,215 @@
+"""Connections over every fabric that can be had here: many moves on one queue pair."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import pytest
+
+from gateway.config import KIB, MIB, LaneClass, RdmaConfig
+from gateway.dataplane.engine import EngineFabric, open_fabric
+from gateway.dataplane.failures import CompletionError
+from gateway.dataplane.port import Connection, Link, RemoteBuffer
+from gateway.errors import BusyError, ClientError, S3Code, TransportError
+from gateway.wire.extent import FileExtent
+
+DEADLINE_S = 20.0
+OWNER = "AKIDEXAMPLE"
+CONFIG = RdmaConfig(
+    fabric="soft",
+    lanes=(LaneClass(1, MIB),),
+    quarantine_s=0.0,
+    slot_bytes=64 * KIB,
+    connections=2,
+    connection_staging_bytes=512 * KIB,
+)
+SIZES = pytest.mark.parametrize("size", [1, 4 * KIB, 64 * KIB, 64 * KIB + 1, 3 * MIB + 5])
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A gateway's connection and the client's end of it, each QP in RTS."""
+
+    gateway: EngineFabric
+    connection: Connection
+    link: Link
+
+    async def send(
+        self, fd: int, to: RemoteBuffer, size: int, deadline_s: float = DEADLINE_S
+    ) -> int:
+        return await self.connection.send(
+            [FileExtent(fd, 0, size)], to, owner=OWNER, cookie=None, deadline_s=deadline_s
+        )
+
+    async def fetch(self, source: RemoteBuffer, fd: int, deadline_s: float = DEADLINE_S) -> int:
+        into = FileExtent(fd, 0, source.length_bytes)
+        return await self.connection.fetch(source, into, owner=OWNER, deadline_s=deadline_s)
+
+
+@pytest.fixture
+async def joined() -> AsyncIterator[Joined]:
+    gateway, client = open_fabric(CONFIG, arena=True), open_fabric(CONFIG, arena=False)
+    connection, link = gateway.accept(), client.dial()
+    connection.connect(link.local)
+    link.connect(connection.local)
+    yield Joined(gateway, connection, link)
+    await asyncio.gather(client.close(), gateway.close())
+
+
+def object_of(data: bytes) -> int:
+    fd = os.memfd_create("object")
+    os.write(fd, data)
+    return fd
+
+
+@SIZES
+async def test_send__any_size__fills_the_registered_buffer(joined: Joined, size: int) -> None:
+    data, target = secrets.token_bytes(size), bytearray(size)
+    fd = object_of(data)
+    registration = await joined.link.register(target, remote_write=True)
+    assert await joined.send(fd, registration.buffer, size) == size
+    assert target == data
+    await registration.close()
+    os.close(fd)
+
+
+@SIZES
+async def test_fetch__any_size__fills_the_file(joined: Joined, size: int) -> None:
+    data, fd = secrets.token_bytes(size), os.memfd_create("object")
+    registration = await joined.link.register(data, remote_write=False)
+    assert await joined.fetch(registration.buffer, fd) == size
+    assert os.pread(fd, size + 1, 0) == data
+    os.close(fd)
+
+
+async def test_moves__many_at_once_on_one_connection__each_is_whole(joined: Joined) -> None:
+    size = 100 * KIB
+    objects = [secrets.token_bytes(size) for _ in range(64)]
+
+    async def there_and_back(data: bytes) -> bytearray:
+        target, fd = bytearray(size), os.memfd_create("object")
+        source = await joined.link.register(data, remote_write=False)
+        into = await joined.link.register(target, remote_write=True)
+        await joined.fetch(source.buffer, fd)
+        await joined.send(fd, into.buffer, size)
+        os.close(fd)
+        return target
+
+    assert await asyncio.gather(*map(there_and_back, objects)) == objects
+
+
+async def test_send__wrong_rkey__is_refused_and_ends_the_connection(joined: Joined) -> None:
+    fd, target = object_of(b"new bytes"), bytearray(b"old bytes")
+    registration = await joined.link.register(target, remote_write=True)
+    wrong = RemoteBuffer(registration.buffer.addr, registration.buffer.rkey ^ 1, 9)
+    with pytest.raises(CompletionError) as caught:
+        await joined.send(fd, wrong, 9)
+    assert caught.value.wc_name == "REM_ACCESS_ERR"
+    assert target == b"old bytes"
+    assert not joined.connection.usable
+    with pytest.raises(TransportError):
+        await joined.send(fd, registration.buffer, 9)
+    os.close(fd)
+
+
+async def test_send__buffer_is_read_only_to_the_peer__is_refused(joined: Joined) -> None:
+    fd, data = object_of(b"new bytes"), b"old bytes"
+    registration = await joined.link.register(data, remote_write=False)
+    with pytest.raises(CompletionError) as caught:
+        await joined.send(fd, registration.buffer, 9)
+    assert caught.value.wc_name == "REM_ACCESS_ERR"
+    assert data == b"old bytes"
+    os.close(fd)
+
+
+async def test_fetch__closed_registration__is_refused(joined: Joined) -> None:
+    fd = os.memfd_create("object")
+    registration = await joined.link.register(secrets.token_bytes(KIB), remote_write=False)
+    await registration.close()
+    with pytest.raises(CompletionError):
+        await joined.fetch(registration.buffer, fd)
+    assert os.fstat(fd).st_size == 0
+    os.close(fd)
+
+
+async def test_send__more_than_the_buffer_holds__is_refused_at_once(joined: Joined) -> None:
+    fd = object_of(bytes(10))
+    registration = await joined.link.register(bytearray(9), remote_write=True)
+    with pytest.raises(ClientError) as caught:
+        await joined.send(fd, registration.buffer, 10)
+    assert caught.value.code is S3Code.INVALID_ARGUMENT
+    assert joined.connection.usable
+    os.close(fd)
+
+
+async def test_send__peer_is_gone__ends_by_its_deadline(joined: Joined) -> None:
+    fd, target = object_of(bytes(MIB)), bytearray(MIB)
+    registration = await joined.link.register(target, remote_write=True)
+    await joined.link.close()
+    with pytest.raises(TransportError):
+        await joined.send(fd, registration.buffer, MIB, deadline_s=0.3)
+    os.close(fd)
+
+
+async def test_close__moves_running__each_ends_and_every_slot_comes_back(joined: Joined) -> None:
+    size = 8 * MIB
+    fd = object_of(bytes(size))
+    registration = await joined.link.register(bytearray(size), remote_write=True)
+    moves = [asyncio.ensure_future(joined.send(fd, registration.buffer, size)) for _ in range(20)]
+    await asyncio.sleep(0)
+    await joined.connection.close()
+    outcomes = await asyncio.gather(*moves, return_exceptions=True)
+    assert all(isinstance(outcome, TransportError | int) for outcome in outcomes)
+    assert joined.gateway.staging_in_use == 0
+    os.close(fd)
+
+
+async def test_fetch__cancelled__the_file_is_left_alone_at_once(joined: Joined) -> None:
+    size = 16 * MIB
+    fd = os.memfd_create("object")
+    registration = await joined.link.register(secrets.token_bytes(size), remote_write=False)
+    move = asyncio.ensure_future(joined.fetch(registration.buffer, fd))
+    while os.fstat(fd).st_size == 0:  # noqa: ASYNC110 - a file that grows tells nobody
+        await asyncio.sleep(0)
+    move.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await move
+    before = os.pread(fd, size, 0)
+    await joined.connection.close()
+    assert os.pread(fd, size, 0) == before
+    assert joined.gateway.staging_in_use == 0
+    os.close(fd)
+
+
+async def test_accept__all_are_open__is_busy_until_one_is_closed(joined: Joined) -> None:
+    second = joined.gateway.accept()
+    with pytest.raises(BusyError):
+        joined.gateway.accept()
+    await second.close()
+    await joined.gateway.accept().close()
+
+
+async def test_accept__after_close__has_another_queue_pair_and_psn(joined: Joined) -> None:
+    seen = set()
+    for _ in range(20):
+        connection = joined.gateway.accept()
+        seen.add((connection.local.qpn, connection.local.psn))
+        await connection.close()
+    assert len(seen) == 20
+
+
+async def test_register__buffer_of_another_link__is_not_reached(joined: Joined) -> None:
+    """Two gateways, one client: neither's connection opens what was registered for the other's."""
+    fd, target = object_of(b"new bytes"), bytearray(b"old bytes")
+    client = open_fabric(CONFIG, arena=False)
+    other = client.dial()
+    registration = await other.register(target, remote_write=True)
+    with pytest.raises(CompletionError):
+        await joined.send(fd, registration.buffer, 9)
+    assert target == b"old bytes"
+    await client.close()
+    os.close(fd)
