@@ -19,7 +19,7 @@ from gateway.rdma.aio import to_the_end
 from gateway.rdma.journal import Entry
 from gateway.rdma.keeper import Keeper
 from gateway.rdma.movement import Deadline, LaneBody, deliver
-from gateway.rdma.orders import Order, Route, argument_error, read_order
+from gateway.rdma.orders import Order, Route, read_order
 from gateway.rdma.sessions import Event, Session, SessionTable, State, random_session_id
 from gateway.s3.body import Body
 from gateway.s3.operations import GetObject, HeadBucket, ListParts, Operation, PutObject, UploadPart
@@ -296,16 +296,16 @@ def _check_size(order: Order, max_transfer_bytes: int) -> None:
 
 def _check_ready(order: Order, ready: ReadyRequest) -> None:
     if ready.cookie != order.cookie:
-        raise argument_error(wire.COOKIE, "it must be the one that PREPARE brought")
+        raise wire.request_fault(wire.COOKIE, "it must be the one that PREPARE brought")
 
 
 def _client_buffer(ready: ReadyRequest, order: Order) -> RemoteBuffer:
     """Where a GET goes; exactly as long as was agreed, so nothing can be written beyond."""
     memory = ready.memory
     if memory is None or memory == RemoteMemory(0, 0):
-        raise argument_error(wire.MR_ADDR, "a GET needs the address and rkey of your buffer")
+        raise wire.request_fault(wire.MR_ADDR, "a GET needs the address and rkey of your buffer")
     if memory.addr + order.size_bytes > _END_OF_MEMORY:
-        raise argument_error(wire.MR_ADDR, "the buffer reaches beyond 2^64")
+        raise wire.request_fault(wire.MR_ADDR, "the buffer reaches beyond 2^64")
     return RemoteBuffer(memory.addr, memory.rkey, order.size_bytes)
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
 from gateway.errors import ClientError, GatewayError, S3Code
+from gateway.rdma.aio import Alarm, Background
 from gateway.rdma.sessions import Effect, Event, OrderT, Session, SessionTable, State
 
 ResultT = TypeVar("ResultT")
@@ -33,9 +33,9 @@ class Keeper(Generic[OrderT]):
     def __init__(self, table: SessionTable[OrderT], clock: Callable[[], float]) -> None:
         self._table = table
         self._clock = clock
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._background = Background()
         self._moving: dict[str, asyncio.Task[Any]] = {}
-        self._timer: asyncio.TimerHandle | None = None
+        self._alarm = Alarm(clock, self.expire)
 
     @contextmanager
     def opening(self, owner: str) -> Iterator[Session[OrderT]]:
@@ -71,7 +71,7 @@ class Keeper(Generic[OrderT]):
                 RDMASessionClaimed.
         """
         session = self._table.claim(session_id, owner, self._clock())
-        task = self._start(work(session))
+        task = self._background.start(work(session))
         self._moving[session.id] = task
         task.add_done_callback(lambda _: self._moved(session))
         try:
@@ -98,13 +98,12 @@ class Keeper(Generic[OrderT]):
                 case Effect.ABORT:
                     self._moving[session.id].cancel()
                 case Effect.CLOSE:
-                    self._start(self._give_back(session))
+                    self._background.start(self._give_back(session))
                 case Effect.FORGET:
                     log.debug("rdma session=%s gone, %d left", session.id[:8], len(self._table))
 
     def expire(self) -> None:
         """Drop the offers that nobody claimed in time."""
-        self._timer = None
         for session in self._table.expired(self._clock()):
             log.warning("rdma session=%s expired without READY", session.id[:8])
             self.apply(session, Event.EXPIRE)
@@ -119,11 +118,8 @@ class Keeper(Generic[OrderT]):
         for session in self._table.stop():
             self.apply(session, Event.STOP)
         self._watch()
-        ends_s = self._clock() + grace_s
-        while self._tasks and (left_s := ends_s - self._clock()) > 0:
-            await asyncio.wait(self._tasks, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
-            await asyncio.sleep(0)  # the done tasks' callbacks start the next ones
-        if self._tasks:
+        await self._background.idle(self._clock, grace_s)
+        if self._background:
             log.error("rdma: %d sessions did not end within %.1f s", len(self._table), grace_s)
 
     def census(self) -> Mapping[State, int]:
@@ -143,24 +139,5 @@ class Keeper(Generic[OrderT]):
         finally:
             self.apply(session, Event.CLOSED)
 
-    def _start(self, work: Coroutine[Any, Any, ResultT]) -> asyncio.Task[ResultT]:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-        return task
-
-    def _done(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        error = None if task.cancelled() else task.exception()
-        if error is not None and not isinstance(error, GatewayError):
-            log.error("a bug in an RDMA session", exc_info=error)
-
     def _watch(self) -> None:
-        """Keep one timer, on the earliest deadline."""
-        at_s = self._table.next_deadline_s()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if at_s < math.inf:
-            delay_s = max(0.0, at_s - self._clock())
-            self._timer = asyncio.get_running_loop().call_later(delay_s, self.expire)
+        self._alarm.set(self._table.next_deadline_s())

@@ -37,13 +37,6 @@ _POSTS_OWN = frozenset(
 )
 
 
-def argument_error(name: str, reason: str) -> ClientError:
-    """400 InvalidArgument that names a header and says what is wrong with it."""
-    return ClientError(
-        S3Code.INVALID_ARGUMENT, f"{name}: {reason}.", details={"ArgumentName": name}
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class Peer:
     """The client's queue pair as PREPARE tells it; with a loopback token only READY has the QPN."""
@@ -60,7 +53,7 @@ class Peer:
             ClientError: InvalidArgument: it is not the token's.
         """
         if self.qpn is not None and qpn != self.qpn:
-            raise argument_error(wire.QPN, "it must equal the qpNum of PREPARE's token")
+            raise wire.request_fault(wire.QPN, "it must equal the qpNum of PREPARE's token")
         return QpAddress(qpn, self.psn, self.gid, self.lid)
 
 
@@ -110,7 +103,7 @@ def read_order(head: RequestHead, route: Route, fabric: FabricInfo) -> Order:
     prepare = wire.parse_prepare(head)
     peer = peer_of(prepare.token, prepare.psn, fabric)
     if prepare.op is TransferOp.PUT and prepare.offset_bytes:
-        raise argument_error(
+        raise wire.request_fault(
             wire.OFFSET, "a PUT writes whole objects and parts; send 0 or leave it out"
         )
     return Order(

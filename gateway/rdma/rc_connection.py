@@ -5,18 +5,17 @@ What moves by them is `rdma.rc_transfer`'s matter.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from gateway.auth.sigv4 import Verified, require_signed
 from gateway.config import RdmaConfig
 from gateway.dataplane.port import Fabric
-from gateway.errors import ClientError, GatewayError, S3Code
+from gateway.errors import ClientError, S3Code
+from gateway.rdma.aio import Alarm, Background
 from gateway.rdma.connections import ConnectionTable, Held
 from gateway.rdma.orders import peer_of
 from gateway.rdma.sessions import random_session_id
@@ -58,8 +57,8 @@ class ConnectionService:
             config.connection_idle_timeout_s,
             new_id,
         )
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self._timer: asyncio.TimerHandle | None = None
+        self._background = Background()
+        self._alarm = Alarm(clock, self.expire)
         self._stopping = False
 
     @staticmethod
@@ -111,12 +110,10 @@ class ConnectionService:
         for held in self._table.all():
             self._end(held)
         self._watch()
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=grace_s)
+        await self._background.idle(self._clock, grace_s)
 
     def expire(self) -> None:
         """End what has been idle for too long; a timer of the service's own calls this too."""
-        self._timer = None
         for held in self._table.expired(self._clock()):
             log.debug("connection %s ends: idle", held.id[:8])
             self._end(held)
@@ -142,7 +139,7 @@ class ConnectionService:
         try:
             connection.connect(peer.at(peer.qpn))
         except BaseException:
-            self._start(connection.close())
+            self._background.start(connection.close())
             raise
         held = self._table.add(owner, connection, self._clock())
         self._watch()
@@ -167,25 +164,7 @@ class ConnectionService:
 
     def _end(self, held: Held) -> None:
         if self._table.remove(held):
-            self._start(held.connection.close())
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-
-    def _done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        error = None if task.cancelled() else task.exception()
-        if error is not None and not isinstance(error, GatewayError):
-            log.error("a bug in an RDMA connection", exc_info=error)
+            self._background.start(held.connection.close())
 
     def _watch(self) -> None:
-        """Keep one timer, on the earliest deadline."""
-        at_s = math.inf if self._stopping else self._table.next_deadline_s()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if at_s < math.inf:
-            delay_s = max(0.0, at_s - self._clock())
-            self._timer = asyncio.get_running_loop().call_later(delay_s, self.expire)
+        self._alarm.set(math.inf if self._stopping else self._table.next_deadline_s())

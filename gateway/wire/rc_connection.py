@@ -13,7 +13,16 @@ from dataclasses import dataclass, field
 from gateway.errors import ClientError, S3Code, TransportError
 from gateway.wire.header_fields import HeaderFields, Headers
 from gateway.wire.rc_token import RcToken
-from gateway.wire.rdma_headers import COOKIE, PREFIX, PSN, REPLY, SESSION, TOKEN
+from gateway.wire.rdma_headers import (
+    COOKIE,
+    PREFIX,
+    PSN,
+    REPLY,
+    SESSION,
+    TOKEN,
+    reply_token,
+    request_fault,
+)
 from gateway.wire.request import RequestHead
 
 CONNECT_PATH = "/.s3rdma-rc/connect"
@@ -21,7 +30,6 @@ DISCONNECT_PATH = "/.s3rdma-rc/disconnect"
 
 _END_OF_MEMORY = 2**64
 _SESSION_TEXT = re.compile(r"[0-9A-Fa-f]{32}")
-_REPLY_TEXT = re.compile(r"200[ :]+(.+)")
 _TOKEN_TEXT = re.compile(
     r"rc:([0-9a-f]{32}):([0-9a-f]{1,16}):([0-9a-f]{1,16}):([0-9a-f]{1,8})", re.IGNORECASE
 )
@@ -75,7 +83,7 @@ class TransferToken:
 
 def parse_connect(head: RequestHead) -> ConnectRequest:
     """Read a connect. Raises ClientError: InvalidArgument or InvalidRDMAToken (400)."""
-    fields = HeaderFields.collect(head.headers, PREFIX, _request_fault)
+    fields = HeaderFields.collect(head.headers, PREFIX, request_fault)
     return ConnectRequest(
         token=RcToken.parse(fields.text(TOKEN), TOKEN), psn=fields.hex(PSN, 6, low=1)
     )
@@ -93,7 +101,7 @@ def parse_cookie(head: RequestHead) -> int | None:
     Raises:
         ClientError: InvalidArgument.
     """
-    fields = HeaderFields.collect(head.headers, COOKIE, _request_fault)
+    fields = HeaderFields.collect(head.headers, COOKIE, request_fault)
     if fields.optional(COOKIE) is None:
         return None
     return fields.hex(COOKIE, 8, exact=True, low=1)
@@ -102,13 +110,7 @@ def parse_cookie(head: RequestHead) -> int | None:
 def parse_connect_reply(headers: Iterable[tuple[str, str]]) -> ConnectReply:
     """Read the gateway's 200 to connect. Raises TransportError: it is no such reply."""
     fields = HeaderFields.collect(headers, PREFIX, _reply_fault)
-    match = _REPLY_TEXT.fullmatch(fields.text(REPLY))
-    if match is None:
-        raise _reply_fault(REPLY, "it must be 200, then a colon or space, then the RC token")
-    try:
-        token = RcToken.parse(match[1], REPLY)
-    except ClientError as error:
-        raise _reply_fault(REPLY, error.message) from error
+    token = reply_token(fields)
     connection = fields.text(SESSION)
     if not _SESSION_TEXT.fullmatch(connection):
         raise _reply_fault(SESSION, "it must be 32 hex digits")
@@ -134,12 +136,6 @@ def _invalid(reason: str) -> ClientError:
         S3Code.INVALID_RDMA_TOKEN,
         f"{TOKEN} is malformed: {reason}.",
         details={"ArgumentName": TOKEN},
-    )
-
-
-def _request_fault(name: str, reason: str) -> ClientError:
-    return ClientError(
-        S3Code.INVALID_ARGUMENT, f"{name}: {reason}.", details={"ArgumentName": name}
     )
 
 

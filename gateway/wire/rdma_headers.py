@@ -219,13 +219,7 @@ def parse_prepare_reply(headers: Iterable[tuple[str, str]]) -> PrepareReply:
         TransportError: a field is missing, malformed, or disagrees with another.
     """
     fields = _reply_fields(headers)
-    match = _REPLY_TEXT.fullmatch(fields.text(REPLY))
-    if match is None:
-        raise _reply_fault(REPLY, "it must be 200, then a colon or space, then the RC token")
-    try:
-        token = RcToken.parse(match[1], REPLY)
-    except ClientError as error:
-        raise _reply_fault(REPLY, error.message) from error
+    token = reply_token(fields)
     if _parse_qpn(fields) != token.qpn:
         raise _reply_fault(QPN, "it must equal the token's qpNum")
     memory = _parse_memory(fields)
@@ -310,9 +304,27 @@ def cancel_headers(request: CancelRequest) -> Headers:
     return ((PROTOCOL, RC_PROTOCOL), (SESSION, request.session), *cookie)
 
 
+def reply_token(fields: HeaderFields) -> RcToken:
+    """The gateway's token in a reply's ``200:<token>``. Raises the fields' `failure`."""
+    match = _REPLY_TEXT.fullmatch(fields.text(REPLY))
+    if match is None:
+        raise fields.failure(REPLY, "it must be 200, then a colon or space, then the RC token")
+    try:
+        return RcToken.parse(match[1], REPLY)
+    except ClientError as error:
+        raise fields.failure(REPLY, error.message) from error
+
+
+def request_fault(name: str, reason: str) -> ClientError:
+    """400 InvalidArgument that names a header and says what is wrong with it."""
+    return ClientError(
+        S3Code.INVALID_ARGUMENT, f"{name}: {reason}.", details={"ArgumentName": name}
+    )
+
+
 def _request_fields(head: RequestHead) -> HeaderFields:
     require_protocol(head)
-    return HeaderFields.collect(head.headers, PREFIX, _request_fault)
+    return HeaderFields.collect(head.headers, PREFIX, request_fault)
 
 
 def _reply_fields(headers: Iterable[tuple[str, str]]) -> HeaderFields:
@@ -320,12 +332,6 @@ def _reply_fields(headers: Iterable[tuple[str, str]]) -> HeaderFields:
     if fields.text(PROTOCOL).lower() != RC_PROTOCOL:
         raise _reply_fault(PROTOCOL, f"it must be {RC_PROTOCOL}")
     return fields
-
-
-def _request_fault(name: str, reason: str) -> ClientError:
-    return ClientError(
-        S3Code.INVALID_ARGUMENT, f"{name}: {reason}.", details={"ArgumentName": name}
-    )
 
 
 def _reply_fault(name: str, reason: str) -> TransportError:
