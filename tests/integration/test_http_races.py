@@ -19,6 +19,7 @@ CONNECTIONS = 16
 async def test_put_if_none_match__64_at_once_100_rounds__exactly_one_wins_each(
     served: GatewayProcess, s3: Any, bucket: str
 ) -> None:
+    """seaweedfs#8800, versitygw#2288: up to 32 of 32 won there."""
     async with session(CONNECTIONS) as client:
 
         async def race(key: str, racer: int) -> int:

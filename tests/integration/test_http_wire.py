@@ -5,47 +5,22 @@ from __future__ import annotations
 import hashlib
 import re
 import socket
-import zlib
 from base64 import b64encode
 from typing import Any
 
 import pytest
+from chunked_bodies import (
+    crc32,
+    crc32_trailer,
+    trailer_headers,
+    transfer_chunked,
+    unsigned_chunks,
+)
 from gateway_process import GatewayProcess
-from raw_http import RawClient, RawReply
+from raw_http import RawClient, assert_error
 
 DATA = bytes(range(256)) * 1000
 EXPECT = {"Expect": "100-continue"}
-UNSIGNED_TRAILER = "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
-
-
-def crc32(data: bytes) -> str:
-    return b64encode(zlib.crc32(data).to_bytes(4, "big")).decode()
-
-
-def aws_chunked(data: bytes, *, crc: str | None = None, piece_bytes: int = 65_536) -> bytes:
-    """Unsigned aws-chunked framing with a CRC32 trailer."""
-    pieces = [data[at : at + piece_bytes] for at in range(0, len(data), piece_bytes)]
-    framed = b"".join(f"{len(piece):x}\r\n".encode() + piece + b"\r\n" for piece in pieces)
-    return framed + f"0\r\nx-amz-checksum-crc32:{crc or crc32(data)}\r\n\r\n".encode()
-
-
-def transfer_chunked(data: bytes, piece_bytes: int = 10_007) -> bytes:
-    pieces = [data[at : at + piece_bytes] for at in range(0, len(data), piece_bytes)]
-    return b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n"
-
-
-def trailer_headers(data: bytes) -> dict[str, str]:
-    return {
-        "x-amz-content-sha256": UNSIGNED_TRAILER,
-        "x-amz-decoded-content-length": str(len(data)),
-        "x-amz-trailer": "x-amz-checksum-crc32",
-        "Content-Encoding": "aws-chunked",
-    }
-
-
-def assert_error(reply: RawReply, status: int, code: str) -> None:
-    assert (reply.status, reply.code) == (status, code), reply.body
-    assert reply.headers["content-type"] == "application/xml"
 
 
 def test_reply__any__has_server_date_and_ids(raw: RawClient) -> None:
@@ -101,6 +76,7 @@ def test_connection__asked_to_close__closes_after_the_reply(raw: RawClient, buck
 def test_expect__authenticated__is_continued_with_a_reason_phrase(
     raw: RawClient, bucket: str
 ) -> None:
+    """botocore#3455: clients wait for the whole line, reason phrase and all."""
     raw.send(raw.signed_head("PUT", f"/{bucket}/k", DATA, EXPECT))
     assert raw.line() == b"HTTP/1.1 100 Continue\r\n"
     assert raw.line() == b"\r\n"
@@ -133,7 +109,7 @@ def test_put__aws_chunked_inside_transfer_encoding_chunked__stores_the_payload_o
     raw.send(raw.signed_head("PUT", f"/{bucket}/k", b"", headers, content_length=False))
     assert raw.line() == b"HTTP/1.1 100 Continue\r\n"
     assert raw.line() == b"\r\n"
-    raw.send(transfer_chunked(aws_chunked(DATA)))
+    raw.send(transfer_chunked(unsigned_chunks(DATA, crc32_trailer(DATA))))
     assert raw.reply().status == 200
     stored = s3.get_object(Bucket=bucket, Key="k", ChecksumMode="ENABLED")
     assert stored["Body"].read() == DATA
@@ -144,7 +120,7 @@ def test_put__aws_chunked_inside_transfer_encoding_chunked__stores_the_payload_o
 def test_put__aws_chunked_with_content_length__stores_the_payload_only(
     raw: RawClient, bucket: str
 ) -> None:
-    body = aws_chunked(DATA)
+    body = unsigned_chunks(DATA, crc32_trailer(DATA))
     assert raw.ask("PUT", f"/{bucket}/k", body, trailer_headers(DATA)).status == 200
     assert raw.ask("GET", f"/{bucket}/k").body == DATA
 
@@ -152,14 +128,11 @@ def test_put__aws_chunked_with_content_length__stores_the_payload_only(
 @pytest.mark.parametrize(
     ("body", "code"),
     [
-        (aws_chunked(DATA, crc=crc32(b"other")), "BadDigest"),
-        (aws_chunked(DATA, crc="not base64"), "InvalidRequest"),
-        (aws_chunked(DATA)[:-20], "IncompleteBody"),
-        (aws_chunked(DATA[:-1]), "IncompleteBody"),
-        (
-            aws_chunked(DATA).replace(b"x-amz-checksum-crc32:", b"x-amz-what:"),
-            "MalformedTrailerError",
-        ),
+        (unsigned_chunks(DATA, crc32_trailer(b"other")), "BadDigest"),
+        (unsigned_chunks(DATA, "x-amz-checksum-crc32:not base64"), "InvalidRequest"),
+        (unsigned_chunks(DATA, crc32_trailer(DATA))[:-20], "IncompleteBody"),
+        (unsigned_chunks(DATA[:-1], crc32_trailer(DATA[:-1])), "IncompleteBody"),
+        (unsigned_chunks(DATA, "x-amz-what:1"), "MalformedTrailerError"),
     ],
 )
 def test_put__aws_chunked_with_a_fault__is_refused_and_stores_nothing(

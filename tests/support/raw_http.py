@@ -27,8 +27,18 @@ class RawReply:
 
     @property
     def code(self) -> str | None:
-        """S3's error code, read by the standard library's parser."""
-        return ElementTree.fromstring(self.body).findtext("Code")
+        """S3's error code."""
+        return self.text("Code")
+
+    def text(self, element: str) -> str | None:
+        """What an element of an error says, read by the standard library's parser."""
+        return ElementTree.fromstring(self.body).findtext(element)
+
+
+def assert_error(reply: RawReply, status: int, code: str) -> None:
+    """Insist on that error, in S3's XML."""
+    assert (reply.status, reply.code) == (status, code), reply.body
+    assert reply.headers["content-type"] == "application/xml"
 
 
 class RawClient:
