@@ -167,8 +167,9 @@ class RdmaConfig:
 
     @property
     def staging_bytes(self) -> int:
-        """All pinned memory."""
-        return sum(lane.count * lane.length_bytes for lane in self.lanes)
+        """All pinned memory: the lanes' and what connections share."""
+        lanes_bytes = sum(lane.count * lane.length_bytes for lane in self.lanes)
+        return lanes_bytes + (self.connection_staging_bytes if self.connections else 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,7 +112,10 @@ def _not_opened(info: DeviceInfo, error: OSError) -> FabricUnavailable:
 
 
 def _no_arena(config: RdmaConfig, info: FabricInfo, error: OSError) -> FabricUnavailable:
-    arena = f"the arena of {config.staging_bytes >> 20} MiB (rdma.lanes)"
+    arena = (
+        f"the arena of {config.staging_bytes >> 20} MiB "
+        "(rdma.lanes and rdma.connection_staging_bytes)"
+    )
     if info.kind == soft.NAME:
         return FabricUnavailable(
             f"{arena} can't be mapped ({error.strerror})",

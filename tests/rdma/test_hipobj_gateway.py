@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.rdma, pytest.mark.timeout(300)]
 
 BUCKET = "bucket"
 DEVICES = (os.environ.get("RDMA_VM_DEVICES") or "rxe0 rxe1").split()
-STAGING_BYTES = 302 * MIB  # of the lanes below
+STAGING_BYTES = (302 + 64) * MIB  # of the lanes below, and of connections
 LANES = "14x1MiB,12x8MiB,3x64MiB"
 
 

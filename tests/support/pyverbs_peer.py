@@ -58,6 +58,8 @@ TRANSPORT_RC = 1
 LOOPBACK_TOKEN = "0" * 2 * TOKEN.size
 DEADLINE_S = 60.0
 POLL_INTERVAL_S = 0.001
+BUSY = 503
+BUSY_PAUSE_S = 0.05
 
 
 class PeerError(Exception):
@@ -277,8 +279,7 @@ class PyverbsPeer:
             headers["x-amz-rdma-offset"] = str(offset_bytes)
         if self._habits.loopback_token:
             headers["x-amz-rdma-qpn"] = self._hex(endpoint.qpn, 1)
-        with closing(self._post("/.hipobj-rc/prepare", headers)) as http:
-            reply = _accepted(http.getresponse())
+        reply = self._prepared(headers)
         status, _, token = reply["x-amz-rdma-reply"].replace(" ", ":").partition(":")
         transport, qpn, gid, *_ = TOKEN.unpack(bytes.fromhex(token[: 2 * TOKEN.size]))
         if status != "200" or transport != TRANSPORT_RC:
@@ -293,6 +294,18 @@ class PyverbsPeer:
             addr=int(reply["x-amz-rdma-mr-addr"], 16),
             rkey=int(reply["x-amz-rdma-mr-rkey"], 16),
         )
+
+    def _prepared(self, headers: Mapping[str, str]) -> Mapping[str, str]:
+        """PREPARE's reply; where the gateway is busy, as lanes rest, a good client comes again."""
+        deadline_s = time.monotonic() + DEADLINE_S
+        while True:
+            try:
+                with closing(self._post("/.hipobj-rc/prepare", headers)) as http:
+                    return _accepted(http.getresponse())
+            except PeerError as error:
+                if error.status != BUSY or time.monotonic() > deadline_s:
+                    raise
+            time.sleep(BUSY_PAUSE_S)
 
     def _ready(self, endpoint: Endpoint, remote: Remote, cookie: int) -> HTTPConnection:
         """READY on a connection of its own; its reply comes after the data."""
