@@ -120,8 +120,12 @@ class EngineFabric:
         self._check_healthy()
         try:
             domain = binding.domain_open(self._handle)
+        except OSError as error:
+            raise not_pinned(error) from error
+        try:
             core = self._join_core(domain, None)
         except OSError as error:
+            binding.domain_close(domain)
             raise not_pinned(error) from error
         link = EngineLink(self, core, _draw_psn(), domain)
         return self._use(link, core, binding.ACCESS_REMOTE_WRITE | binding.ACCESS_REMOTE_READ)

@@ -18,6 +18,7 @@ from gateway.s3.operations import GetObject, Operation, PutObject, UploadPart
 from gateway.s3.results import ObjectReply, Reply, XmlReply
 from gateway.wire import rdma_headers as wire
 from gateway.wire import xml
+from gateway.wire.rc_connection import TRANSFER_GRAMMAR
 from gateway.wire.request import RequestHead
 
 RDMA_INFO = "x-rdma-info"  # libfabric clients that send no token
@@ -34,7 +35,7 @@ class TokenKind(Enum):
 
 
 _GRAMMAR = (
-    (TokenKind.CONNECTION, r"rc:[0-9a-f]{32}:[0-9a-f]{1,16}:[0-9a-f]{1,16}:[0-9a-f]{1,8}"),
+    (TokenKind.CONNECTION, TRANSFER_GRAMMAR),
     # addr, size, rkey, lid, dctn, gid flag, gid; then perhaps addr and size again
     (
         TokenKind.CUOBJECT,

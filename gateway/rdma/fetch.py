@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import mmap
 import os
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -137,31 +137,40 @@ async def send_object(
     Raises:
         TransportError: not all of it was acknowledged in time; the connection is over.
     """
+
+    async def send(files: Sequence[FileExtent], piece: Extent) -> None:
+        offset_bytes = piece.offset_bytes - extent.offset_bytes
+        await connection.send(
+            files,
+            replace(to, addr=to.addr + offset_bytes, length_bytes=piece.length_bytes),
+            owner=owner,
+            cookie=cookie if piece.end_bytes == extent.end_bytes else None,
+            deadline_s=window_timeout_s,
+        )
+
+    for window in extent.split(WINDOW_BYTES):
+        files = reader.extents(window.offset_bytes, window.length_bytes)
+        if files is not None:
+            await send(files, window)
+        else:
+            await _send_copied(reader, window, send)
+
+
+async def _send_copied(
+    reader: ObjectReader,
+    window: Extent,
+    send: Callable[[Sequence[FileExtent], Extent], Awaitable[None]],
+) -> None:
+    """The same for a storage without files: piece by piece through an anonymous one."""
     with _scratch() as scratch:
-        for window in _windows(reader, extent):
-            files = reader.extents(window.offset_bytes, window.length_bytes)
-            if files is None:
-                data = await reader.read(window.offset_bytes, window.length_bytes)
-                files = (FileExtent(scratch, 0, os.pwrite(scratch, data, 0)),)
-            offset_bytes = window.offset_bytes - extent.offset_bytes
-            await connection.send(
-                files,
-                replace(to, addr=to.addr + offset_bytes, length_bytes=window.length_bytes),
-                owner=owner,
-                cookie=cookie if window.end_bytes == extent.end_bytes else None,
-                deadline_s=window_timeout_s,
-            )
-
-
-def _windows(reader: ObjectReader, extent: Extent) -> Iterator[Extent]:
-    """Long ones where C reads the files itself, short ones where the bytes pass through Python."""
-    files = reader.extents(extent.offset_bytes, extent.length_bytes)
-    yield from extent.split(CHUNK_BYTES if files is None else WINDOW_BYTES)
+        for piece in window.split(CHUNK_BYTES):
+            data = await reader.read(piece.offset_bytes, piece.length_bytes)
+            await send((FileExtent(scratch, 0, os.pwrite(scratch, data, 0)),), piece)
 
 
 @contextmanager
 def _scratch() -> Iterator[int]:
-    """An anonymous file for one window, where a storage has none; costs nothing until written."""
+    """An anonymous file for what passes through Python, where a storage has none."""
     fd = os.memfd_create("rdma-window", os.MFD_CLOEXEC)
     try:
         yield fd

@@ -19,6 +19,7 @@ from gateway.wire.rdma_headers import (
     PSN,
     REPLY,
     SESSION,
+    SESSION_TEXT,
     TOKEN,
     reply_token,
     request_fault,
@@ -29,10 +30,9 @@ CONNECT_PATH = "/.s3rdma-rc/connect"
 DISCONNECT_PATH = "/.s3rdma-rc/disconnect"
 
 _END_OF_MEMORY = 2**64
-_SESSION_TEXT = re.compile(r"[0-9A-Fa-f]{32}")
-_TOKEN_TEXT = re.compile(
-    r"rc:([0-9a-f]{32}):([0-9a-f]{1,16}):([0-9a-f]{1,16}):([0-9a-f]{1,8})", re.IGNORECASE
-)
+TRANSFER_GRAMMAR = r"rc:([0-9a-f]{32}):([0-9a-f]{1,16}):([0-9a-f]{1,16}):([0-9a-f]{1,8})"
+"""Of a transfer token, in any case: connection, addr, size, rkey."""
+_TOKEN_TEXT = re.compile(TRANSFER_GRAMMAR, re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def parse_connect(head: RequestHead) -> ConnectRequest:
 def parse_disconnect(head: RequestHead) -> str | None:
     """The connection that a disconnect names; None where it names none that could be."""
     text = head.get(SESSION) or ""
-    return text.lower() if _SESSION_TEXT.fullmatch(text) else None
+    return text.lower() if SESSION_TEXT.fullmatch(text) else None
 
 
 def parse_cookie(head: RequestHead) -> int | None:
@@ -112,7 +112,7 @@ def parse_connect_reply(headers: Iterable[tuple[str, str]]) -> ConnectReply:
     fields = HeaderFields.collect(headers, PREFIX, _reply_fault)
     token = reply_token(fields)
     connection = fields.text(SESSION)
-    if not _SESSION_TEXT.fullmatch(connection):
+    if not SESSION_TEXT.fullmatch(connection):
         raise _reply_fault(SESSION, "it must be 32 hex digits")
     return ConnectReply(connection.lower(), token, fields.hex(PSN, 6, low=1))
 

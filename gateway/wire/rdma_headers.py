@@ -47,7 +47,7 @@ ETAG = "x-amz-rdma-etag"
 VERSION_ID = "x-amz-rdma-version-id"
 CHECKSUM = "x-amz-rdma-checksum"
 
-_SESSION_TEXT = re.compile(r"[0-9A-Fa-f]{32}")
+SESSION_TEXT = re.compile(r"[0-9A-Fa-f]{32}")
 _REPLY_TEXT = re.compile(r"200[ :]+(.+)")
 _CHECKSUM_TEXT = re.compile(r"CRC64NVME[ ]+([A-Za-z0-9+/]{11}=)", re.IGNORECASE)
 
@@ -364,7 +364,7 @@ def _parse_target(fields: HeaderFields, op: TransferOp) -> tuple[str, str]:
 
 def _parse_session(fields: HeaderFields) -> str:
     session = fields.text(SESSION)
-    if not _SESSION_TEXT.fullmatch(session):
+    if not SESSION_TEXT.fullmatch(session):
         raise fields.failure(SESSION, "it must be the 32 hex digits that PREPARE returned")
     return session.lower()
 

@@ -6,11 +6,12 @@ import asyncio
 import os
 import secrets
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
 from gateway.config import KIB, MIB, LaneClass, RdmaConfig
+from gateway.dataplane import binding
 from gateway.dataplane.engine import EngineFabric, open_fabric
 from gateway.dataplane.failures import CompletionError
 from gateway.dataplane.port import Connection, Link, RemoteBuffer
@@ -213,3 +214,22 @@ async def test_register__buffer_of_another_link__is_not_reached(joined: Joined) 
     assert target == b"old bytes"
     await client.close()
     os.close(fd)
+
+
+async def test_dial__no_place_for_another__leaves_nothing_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each link has a domain of its own: one that gets no queue pair must not keep it."""
+    opened: list[object] = []
+    domain_open, domain_close = binding.domain_open, binding.domain_close
+    monkeypatch.setattr(binding, "domain_open", lambda f: opened.append(d := domain_open(f)) or d)
+    monkeypatch.setattr(binding, "domain_close", lambda d: (opened.remove(d), domain_close(d)))
+    client = open_fabric(replace(CONFIG, max_sessions=1), arena=False)
+    link = client.dial()
+    for _ in range(3):
+        with pytest.raises(BusyError):
+            client.dial()
+    assert len(opened) == 1
+    await link.close()
+    assert opened == []
+    await client.close()

@@ -25,13 +25,6 @@ HABITS = {
 
 
 @pytest.fixture(scope="module")
-def devices() -> list[str]:
-    """The rig's two devices, or what this host has."""
-    named = os.environ.get("RDMA_VM_DEVICES", "").split()
-    return named or sorted(os.listdir("/sys/class/infiniband"))
-
-
-@pytest.fixture(scope="module")
 def served(
     devices: list[str], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[GatewayProcess]:

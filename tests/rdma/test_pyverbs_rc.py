@@ -20,13 +20,6 @@ SIZES_BYTES = (1, 4096, 2**20 + 1, LENGTH_BYTES)
 
 
 @pytest.fixture(scope="module")
-def devices() -> list[str]:
-    """The rig's two devices, or what this host has."""
-    named = os.environ.get("RDMA_VM_DEVICES", "").split()
-    return named or sorted(os.listdir("/sys/class/infiniband"))
-
-
-@pytest.fixture(scope="module")
 def served(
     devices: list[str], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[GatewayProcess]:
