@@ -63,6 +63,7 @@ wheel: .venv/.setup ## A wheel in dist/
 
 $(CLIENTS)/.setup: .venv/.setup tests/integration/clients/package.json
 	tests/rig/host-packages clients
+	tests/rig/host-packages observe
 	test -x $(CLIENTS)/bin/python || $(PYTHON) -m venv $(CLIENTS)
 	$(BIN)/pip --python $(CLIENTS)/bin/python install -q --no-compile --group clients
 	cp tests/integration/clients/package.json $(CLIENTS)/
@@ -91,7 +92,7 @@ lint: .venv/.setup ## ruff
 .PHONY: types
 types: build ## mypy --strict
 	$(BIN)/mypy
-	MYPYPATH=tests/rig:benchmarks $(BIN)/mypy --explicit-package-bases tests/rig benchmarks
+	MYPYPATH=tests/rig:tests/support:benchmarks $(BIN)/mypy --explicit-package-bases tests/rig benchmarks
 
 .PHONY: layers
 layers: build ## Who may import whom (import-linter)
@@ -115,8 +116,14 @@ ifeq ($(RDMA),no)
 	@echo '*** RDMA=no: NO TEST RAN ON AN RDMA DEVICE ***' >&2
 else
 	tests/rig/with-rdma --optional --limit $(VM_LIMIT_S) -- \
-	  $(BIN)/python -m pytest tests/rdma tests/contract/fabric -q -p no:cacheprovider
+	  $(BIN)/python -m pytest tests/rdma tests/contract/fabric tests/contract/rc \
+	  tests/contract/workers -q -p no:cacheprovider
 endif
+
+.PHONY: test-shipping
+test-shipping: build ## The wheel and the container image (buildah, podman; as root), built and tried
+	tests/rig/host-packages container $(PYTHON)
+	$(BIN)/python -m pytest tests/shipping -q -p no:cacheprovider
 
 .PHONY: asan
 asan: test-c ## The C core's tests under every sanitizer, and its packet parser fuzzed for a moment
@@ -132,12 +139,25 @@ fuzz: build ## The parsers, for a few minutes
 
 .PHONY: bench
 bench: build ## RDMA and HTTP beside perftest's ib_write_bw, on the same device
-	tests/rig/with-rdma --limit $(VM_LIMIT_S) -- env PYTHONPATH=tests/rig $(BIN)/python benchmarks/rdma.py
+	tests/rig/with-rdma --limit $(VM_LIMIT_S) -- env PYTHONPATH=tests/rig:tests/support $(BIN)/python benchmarks/rdma.py
+
+.PHONY: bench-storage
+bench-storage: build ## Each storage beside plain files; a million objects beside ten thousand
+	PYTHONPATH=tests/rig:tests/support $(BIN)/python benchmarks/storage.py
+	$(BIN)/python benchmarks/scale.py
+
+.PHONY: linearizability
+linearizability: build ## A hundred thousand mixed operations of 32 clients, and each key's history
+	PYTHONPATH=tests/rig:tests/support $(BIN)/python tests/rig/linearizability.py
 
 ##@ Else
+.PHONY: docs
+docs: build ## The documentation, into .cache/docs; dead links end it
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
 .PHONY: clean
 clean: ## Remove what make made, the environment included; `make run`'s store stays
-	rm -rf .venv $(CLIENTS) build dist gateway/_dataplane.* ./*.egg-info .*_cache .hypothesis .coverage
+	rm -rf .venv $(CLIENTS) .cache/docs build dist gateway/_dataplane.* ./*.egg-info .*_cache .hypothesis .coverage
 	-$(MAKE) -s -C tests/c clean
 
 .PHONY: help

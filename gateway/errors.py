@@ -15,6 +15,7 @@ Codes and texts: https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
 
@@ -61,6 +62,11 @@ class S3Code(Enum):
         409,
         "A conflicting operation occurred during this request; retry it.",
     )
+    DIRECTORY_OBJECT_CONTAINS_DATA = (
+        "DirectoryObjectContainsData",
+        400,
+        "A key that ends in / is a directory here, which holds no bytes.",
+    )
     ENTITY_TOO_LARGE = (
         "EntityTooLarge",
         400,
@@ -70,6 +76,11 @@ class S3Code(Enum):
         "EntityTooSmall",
         400,
         "Your proposed upload is smaller than the minimum allowed object size.",
+    )
+    EXISTING_OBJECT_IS_DIRECTORY = (
+        "ExistingObjectIsDirectory",
+        409,
+        "A directory is at this key: keys are paths here, and other objects may be below it.",
     )
     INCORRECT_NUMBER_OF_FILES = (
         "IncorrectNumberOfFilesInPostRequest",
@@ -264,6 +275,11 @@ class S3Code(Enum):
         404,
         "The RDMA session does not exist, has expired, or belongs to another access key.",
     )
+    OBJECT_PARENT_IS_FILE = (
+        "ObjectParentIsFile",
+        409,
+        "A directory of this key is an object: keys are paths here, and a file has nothing below.",
+    )
     PRECONDITION_FAILED = (
         "PreconditionFailed",
         412,
@@ -338,6 +354,15 @@ class S3Code(Enum):
         self.message = message
 
 
+@dataclass(frozen=True, slots=True)
+class ForeignCode:
+    """A code that the service upstream answers with and S3Code doesn't know, passed through."""
+
+    code: str
+    status: int
+    message: str
+
+
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 
@@ -345,7 +370,7 @@ class GatewayError(Exception):
     """An outcome other than success, complete enough to be rendered without looking anything up.
 
     Attributes:
-        code: the row of S3Code.
+        code: the row of S3Code, or what the service upstream said.
         message: text for the client; defaults to the row's. Never a secret, a signature, an rkey.
         details: extra XML elements, name to text, in order (``Key``, ``RangeRequested``, …).
         headers: extra reply headers (``Retry-After``, ``x-amz-rdma-protocol-status``, …).
@@ -353,7 +378,7 @@ class GatewayError(Exception):
 
     def __init__(
         self,
-        code: S3Code,
+        code: S3Code | ForeignCode,
         message: str = "",
         *,
         details: Mapping[str, str] = _NONE,
@@ -376,12 +401,14 @@ class BusyError(GatewayError):
     Args:
         message: which limit, and the setting that raises it.
         retry_after_s: whole seconds, >= 1.
+        limit: the setting, for the metrics; "" where it is not one that keys share.
     """
 
-    def __init__(self, message: str = "", *, retry_after_s: int = 1) -> None:
+    def __init__(self, message: str = "", *, retry_after_s: int = 1, limit: str = "") -> None:
         super().__init__(
             S3Code.SLOW_DOWN, message, headers={"Retry-After": str(max(1, retry_after_s))}
         )
+        self.limit = limit
 
 
 class TransportError(GatewayError):

@@ -211,6 +211,40 @@ uint32_t dp_fabric_drain(struct dp_fabric *fabric, struct dp_event *events, uint
 
 uint32_t dp_fabric_health(const struct dp_fabric *fabric);
 
+/* What a fabric counts from its opening on; in dp_counters.counts by these numbers. */
+enum dp_counter {
+	DP_COUNT_QUEUE_PAIRS = 0,   /* made, in place of others too */
+	DP_COUNT_REGIONS = 1,       /* registered */
+	DP_COUNT_ALLOCATIONS = 2,   /* of heap memory, by this library itself */
+	DP_COUNT_POLLS = 3,         /* of the completion queue */
+	DP_COUNT_WAKEUPS = 4,       /* of the thread that polls it, out of poll(2) */
+	DP_COUNT_EVENTS = 5,        /* put into the ring */
+	DP_COUNT_WRITES = 6,        /* WRITEs that the peer has acknowledged, */
+	DP_COUNT_WRITTEN_BYTES = 7, /* and what they carried */
+	DP_COUNT_READS = 8,
+	DP_COUNT_READ_BYTES = 9,
+	DP_COUNT_RECEIVES = 10, /* immediates of peers, */
+	DP_COUNT_RECEIVED_BYTES = 11,
+	/* Of the soft fabric; zeros of a device, which does this by itself. */
+	DP_COUNT_PACKETS = 12, /* that came, and of these those that were dropped: */
+	DP_COUNT_PACKETS_MALFORMED = 13,
+	DP_COUNT_PACKETS_CORRUPT = 14,  /* by their ICRC */
+	DP_COUNT_PACKETS_UNKNOWN = 15,  /* to no queue pair, or not from its peer */
+	DP_COUNT_DATAGRAMS_UNSENT = 16, /* datagrams that the kernel refused */
+	DP_COUNT_RETRANSMISSIONS = 17,  /* times that a lane went back to what it had sent */
+	DP_COUNT_TIMEOUTS = 18,
+	DP_COUNTERS = 19,
+	DP_STATUSES = 23, /* enum ibv_wc_status, and at the end whatever is beyond it */
+};
+
+struct dp_counters {
+	uint64_t counts[DP_COUNTERS];      /* by enum dp_counter; each only grows */
+	uint64_t completions[DP_STATUSES]; /* polled, by wc_status */
+};
+
+/* dp_fabric_counters - each as it is now; together they are of no one moment. Any thread. */
+void dp_fabric_counters(const struct dp_fabric *fabric, struct dp_counters *out);
+
 /*
  * dp_fabric_close - stop the threads, then destroy lanes, CQ, channel and device, in that order.
  *
@@ -382,13 +416,15 @@ enum dp_direction {
 /*
  * One move of a joined lane. Slots are offsets into the lane's staging; until the MOVED event
  * they are the move's alone, and so are the extents.
+ *
+ * Without extents its bytes are, or come to be, in its only slot: as many as @remote has.
  */
 struct dp_move {
 	uint64_t tag;
 	uint32_t direction; /* enum dp_direction */
 	uint32_t immediate; /* enum dp_immediate: on the last WRITE */
 	uint32_t imm;
-	uint32_t extent_count; /* FETCH: 1 */
+	uint32_t extent_count; /* FETCH: at most 1 */
 	const struct dp_extent *extents;
 	struct dp_remote remote;
 	uint32_t slot_bytes;

@@ -182,6 +182,8 @@ struct dp_fabric {
 	atomic_uint in_flight; /* send-queue WRs of all lanes: while > 0, spinning may pay */
 	atomic_uint health;
 	atomic_bool stop;
+	atomic_ulong counts[DP_COUNTERS]; /* dp_fabric_counters */
+	atomic_ulong completions[DP_STATUSES];
 	int wake_fd;
 	pthread_t *threads; /* the first is the progress thread */
 	uint32_t threads_started;
@@ -197,6 +199,11 @@ static inline uint64_t dp_wr_id(const struct dp_lane *lane, uint32_t slot)
 {
 	return (uint64_t)lane->index << 48 | (uint64_t)lane->generation << 16 | slot;
 }
+
+/* counters.c */
+void dp_count(struct dp_fabric *fabric, enum dp_counter counter, uint64_t by);
+void dp_count_completion(struct dp_fabric *fabric, uint32_t wc_status);
+void *dp_fabric_alloc(struct dp_fabric *fabric, size_t length);
 
 /* fabric.c */
 int dp_fabric_start(const struct dp_fabric_options *options, const struct dp_fabric_ops *ops,
@@ -214,7 +221,8 @@ void dp_domains_end(struct dp_fabric *fabric);
 void dp_lane_complete(struct dp_fabric *fabric, const struct dp_completion *completion);
 void dp_lane_settle(struct dp_lane *lane);
 
-/* transfer.c; all with the lane's lock held */
+/* transfer.c; all but the first with the lane's lock held */
+int dp_transfer_begin(struct dp_lane *lane, struct dp_transfer *wanted);
 void dp_transfers_reset(struct dp_lane *lane);
 void dp_transfer_pump(struct dp_transfer *transfer);
 void dp_transfers_complete(struct dp_lane *lane, uint32_t slot, uint32_t wc_status);

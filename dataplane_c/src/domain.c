@@ -28,7 +28,8 @@ static void unlink_domain(struct dp_domain *domain)
 
 static int make_domain(struct dp_fabric *fabric, uint32_t regions_max, struct dp_domain **out)
 {
-	struct dp_domain *self = calloc(1, sizeof(*self) + regions_max * sizeof(*self->regions));
+	size_t length = sizeof(struct dp_domain) + regions_max * sizeof(struct dp_region *);
+	struct dp_domain *self = dp_fabric_alloc(fabric, length);
 	int error;
 
 	if (!self)
@@ -125,7 +126,7 @@ int dp_region_open(struct dp_domain *domain, void *memory, uint64_t length_bytes
 
 	if (!memory || length_bytes == 0)
 		return -EINVAL;
-	self = calloc(1, sizeof(*self));
+	self = dp_fabric_alloc(domain->fabric, sizeof(*self));
 	if (!self)
 		return -ENOMEM;
 	self->domain = domain;
@@ -137,6 +138,7 @@ int dp_region_open(struct dp_domain *domain, void *memory, uint64_t length_bytes
 		free(self);
 		return error;
 	}
+	dp_count(domain->fabric, DP_COUNT_REGIONS, 1);
 	error = publish(self);
 	if (error) {
 		domain->fabric->ops->region_close(self);

@@ -20,6 +20,7 @@
  */
 void dp_fabric_emit(struct dp_fabric *fabric, const struct dp_event *event)
 {
+	dp_count(fabric, DP_COUNT_EVENTS, 1);
 	(void)dp_ring_push(&fabric->ring, event);
 }
 

@@ -41,6 +41,8 @@ static void end_receive(struct dp_lane *lane, const struct dp_completion *comple
 		event.wc_status = completion->status;
 		event.qp_state = lane->fabric->ops->lane_state(lane);
 	} else {
+		dp_count(lane->fabric, DP_COUNT_RECEIVES, 1);
+		dp_count(lane->fabric, DP_COUNT_RECEIVED_BYTES, completion->byte_len);
 		event.bytes = completion->byte_len;
 		event.imm = completion->imm;
 		event.flags = completion->write_imm ? DP_EVENT_WRITE_IMM : 0;
@@ -99,6 +101,7 @@ static int open_lane(struct dp_lane *lane, struct dp_domain *domain, struct dp_r
 	dp_transfers_reset(lane);
 	error = lane->fabric->ops->lane_open(lane);
 	if (!error) {
+		dp_count(lane->fabric, DP_COUNT_QUEUE_PAIRS, 1);
 		lane->state = DP_LANE_RESET;
 		domain->lanes++;
 	}
@@ -301,6 +304,8 @@ int dp_lane_replace(struct dp_lane *lane)
 	pthread_mutex_lock(&lane->lock);
 	if (lane->state == DP_LANE_ABORTED || lane->state == DP_LANE_DRAINED) {
 		error = lane->fabric->ops->lane_replace(lane);
+		if (!error)
+			dp_count(lane->fabric, DP_COUNT_QUEUE_PAIRS, 1);
 		lane->generation++;
 		dp_transfers_forget(lane);
 		end_receive(lane, NULL);

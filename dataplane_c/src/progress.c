@@ -18,12 +18,15 @@ uint32_t dp_progress_poll(struct dp_fabric *fabric)
 	struct dp_completion batch[POLL_BATCH];
 	int count = fabric->ops->poll(fabric, batch, POLL_BATCH);
 
+	dp_count(fabric, DP_COUNT_POLLS, 1);
 	if (count < 0) {
 		dp_fabric_set_health(fabric, DP_HEALTH_GONE);
 		return 0;
 	}
-	for (int i = 0; i < count; i++)
+	for (int i = 0; i < count; i++) {
+		dp_count_completion(fabric, batch[i].status);
 		dp_lane_complete(fabric, &batch[i]);
+	}
 	return (uint32_t)count;
 }
 
@@ -53,8 +56,10 @@ static void sleep_until_event(struct dp_fabric *fabric)
 
 	if (!gone)
 		count += fabric->ops->pollfds(fabric, fds + 1);
-	if (poll(fds, (nfds_t)count, gone ? GONE_POLL_MS : -1) > 0)
+	if (poll(fds, (nfds_t)count, gone ? GONE_POLL_MS : -1) > 0) {
+		dp_count(fabric, DP_COUNT_WAKEUPS, 1);
 		fabric->ops->serve(fabric);
+	}
 }
 
 void *dp_progress_main(void *arg)

@@ -117,17 +117,6 @@ struct soft_qp {
 	pthread_cond_t copied;
 };
 
-/* What the NIC has seen; read without a lock, for tests and for those who look for trouble. */
-struct soft_counters {
-	uint64_t received;
-	uint64_t malformed;
-	uint64_t bad_icrc;
-	uint64_t unknown;     /* no such QP, or not from its peer */
-	uint64_t retransmits; /* go-back-N */
-	uint64_t timeouts;
-	uint64_t unsent; /* refused by the kernel */
-};
-
 struct soft_socket;
 struct soft_faults;
 
@@ -149,7 +138,6 @@ struct soft_nic {
 	int timer_fd;
 	struct soft_socket *socket;
 	struct soft_local *local; /* NULL: all lanes go over UDP */
-	struct soft_counters counters;
 };
 
 static inline struct soft_qp *soft_qp_of(const struct dp_lane *lane)

@@ -33,7 +33,7 @@ static int draw_qpn(struct dp_lane *lane)
 
 int soft_lane_open(struct dp_lane *lane)
 {
-	struct soft_qp *self = calloc(1, sizeof(*self));
+	struct soft_qp *self = dp_fabric_alloc(lane->fabric, sizeof(*self));
 	int error = -ENOMEM;
 
 	if (!self)

@@ -9,7 +9,7 @@ static struct dp_lane *find(struct soft_nic *nic, const struct soft_flow *flow, 
 	uint32_t index = qpn & ((1u << nic->index_bits) - 1);
 	struct dp_lane *lane;
 
-	if (!nic->fabric || index >= nic->options.lanes_max)
+	if (index >= nic->options.lanes_max)
 		return NULL;
 	lane = &nic->fabric->lanes[index];
 	pthread_mutex_lock(&lane->lock);
@@ -32,20 +32,20 @@ void soft_nic_take(struct soft_nic *nic, const struct soft_flow *flow, uint16_t 
 	struct soft_packet packet;
 	struct dp_lane *lane;
 
-	nic->counters.received++;
+	dp_count(nic->fabric, DP_COUNT_PACKETS, 1);
 	if (soft_packet_parse(bytes, length, &packet)) {
-		nic->counters.malformed++;
+		dp_count(nic->fabric, DP_COUNT_PACKETS_MALFORMED, 1);
 		return;
 	}
 	lane = find(nic, flow, packet.qpn);
 	if (!lane) {
-		nic->counters.unknown++;
+		dp_count(nic->fabric, DP_COUNT_PACKETS_UNKNOWN, 1);
 		return;
 	}
 	if (!soft_icrc_holds(flow, id, bytes, length)) {
-		nic->counters.bad_icrc++;
+		dp_count(nic->fabric, DP_COUNT_PACKETS_CORRUPT, 1);
 	} else if (!soft_link_yields(lane)) {
-		nic->counters.unknown++;
+		dp_count(nic->fabric, DP_COUNT_PACKETS_UNKNOWN, 1);
 	} else {
 		if (soft_traits(packet.opcode) & SOFT_IS_RESPONSE)
 			soft_requester_answer(lane, &packet, now_ns);

@@ -90,7 +90,7 @@ static void go_back(struct dp_lane *lane)
 	}
 	self->nxt = self->una;
 	self->timed = 0;
-	soft_nic_of(lane)->counters.retransmits++;
+	dp_count(lane->fabric, DP_COUNT_RETRANSMISSIONS, 1);
 }
 
 /* More is acknowledged than the probe sent again: nothing was lost, the peer was away. */
@@ -206,7 +206,7 @@ bool soft_recovery_turn(struct dp_lane *lane, uint64_t now_ns)
 		return false;
 	self->wait_until_ns = 0;
 	if (now_ns >= self->retry_at_ns) {
-		soft_nic_of(lane)->counters.timeouts++;
+		dp_count(lane->fabric, DP_COUNT_TIMEOUTS, 1);
 		return retry(lane, now_ns);
 	}
 	if (now_ns >= self->probe_at_ns)

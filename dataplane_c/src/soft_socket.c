@@ -204,7 +204,7 @@ static void take_datagram(struct soft_nic *nic, uint32_t index, uint64_t now_ns)
 	struct soft_flow flow;
 
 	if (message->msg_flags & MSG_TRUNC || !flow_of(nic, &self->from[index], &flow)) {
-		nic->counters.malformed++;
+		dp_count(nic->fabric, DP_COUNT_PACKETS_MALFORMED, 1);
 		return;
 	}
 	for (size_t at = 0, id = 0; at < length; at += segment, id++) {
@@ -322,7 +322,7 @@ static void send_all(struct soft_nic *nic)
 			waited = true;
 			(void)poll(&room, 1, FULL_WAIT_MS);
 		} else if (errno != EINTR) {
-			nic->counters.unsent++;
+			dp_count(nic->fabric, DP_COUNT_DATAGRAMS_UNSENT, 1);
 			at++;
 		}
 	}

@@ -27,6 +27,12 @@ static bool has_files(const struct dp_transfer *transfer)
 	return transfer->extents != NULL;
 }
 
+/* Whether its work requests go through slots, else over the lane's memory from its beginning. */
+static bool in_slots(const struct dp_transfer *transfer)
+{
+	return has_files(transfer) || transfer->lane->joined;
+}
+
 /* dp_transfers_reset - a lane that does nothing yet. */
 void dp_transfers_reset(struct dp_lane *lane)
 {
@@ -54,9 +60,14 @@ void dp_transfers_fail(struct dp_lane *lane, int32_t status)
 		fail(&lane->transfers[i], status, 0);
 }
 
+static bool reads(const struct dp_transfer *transfer)
+{
+	return transfer->kind == DP_EVENT_READ || transfer->fetch;
+}
+
 static enum dp_opcode opcode_of(const struct dp_transfer *transfer, bool last)
 {
-	if (transfer->kind == DP_EVENT_READ || transfer->fetch)
+	if (reads(transfer))
 		return DP_OP_READ;
 	return last && transfer->has_imm ? DP_OP_WRITE_IMM : DP_OP_WRITE;
 }
@@ -111,7 +122,7 @@ static int issue(struct dp_transfer *transfer)
 	uint32_t slot = (uint32_t)__builtin_ctz(free_slots(transfer));
 	uint64_t left = transfer->total - transfer->issued;
 	uint32_t length = left < transfer->piece ? (uint32_t)left : transfer->piece;
-	uint64_t offset = has_files(transfer) ? transfer->slot_at[slot] : transfer->issued;
+	uint64_t offset = in_slots(transfer) ? transfer->slot_at[slot] : transfer->issued;
 	int error = fill_slot(transfer, offset, length);
 
 	if (!error && !transfer->status)
@@ -172,6 +183,21 @@ static struct dp_transfer *transfer_of(struct dp_lane *lane, uint32_t slot)
 	return index < DP_MOVES_MAX ? &lane->transfers[index] : NULL;
 }
 
+/* The work request of @slot went well: it is counted, and done where no file waits for it. */
+static void arrive(struct dp_transfer *transfer, uint32_t slot)
+{
+	struct dp_fabric *fabric = transfer->lane->fabric;
+	uint32_t length = transfer->slot_lengths[slot];
+	bool read = reads(transfer);
+
+	dp_count(fabric, read ? DP_COUNT_READS : DP_COUNT_WRITES, 1);
+	dp_count(fabric, read ? DP_COUNT_READ_BYTES : DP_COUNT_WRITTEN_BYTES, length);
+	if (transfer->fetch && has_files(transfer))
+		transfer->arrived |= UINT32_C(1) << slot;
+	else
+		transfer->done += length;
+}
+
 /* Account for the completion of the slots in @bit, and go on where there is more. */
 static void complete(struct dp_transfer *transfer, uint32_t slot, uint32_t wc_status)
 {
@@ -179,12 +205,10 @@ static void complete(struct dp_transfer *transfer, uint32_t slot, uint32_t wc_st
 
 	transfer->posted &= ~bit;
 	atomic_fetch_sub(&transfer->lane->fabric->in_flight, 1);
-	if (wc_status != IBV_WC_SUCCESS)
-		fail(transfer, -EREMOTEIO, wc_status);
-	else if (transfer->fetch)
-		transfer->arrived |= bit;
+	if (wc_status == IBV_WC_SUCCESS)
+		arrive(transfer, slot);
 	else
-		transfer->done += transfer->slot_lengths[slot];
+		fail(transfer, -EREMOTEIO, wc_status);
 	if (transfer->status || transfer->pumping ||
 	    (transfer->issued == transfer->total && !transfer->arrived))
 		return;
@@ -297,8 +321,8 @@ static int find_place(struct dp_lane *lane, uint64_t total, const struct dp_remo
 	return total > remote->length_bytes ? -EMSGSIZE : 0;
 }
 
-/* Begin what @wanted says in a free place; 0 or -errno. */
-static int begin(struct dp_lane *lane, struct dp_transfer *wanted)
+/* dp_transfer_begin - begin what @wanted says in a free place; takes the lane's lock; 0 or -errno. */
+int dp_transfer_begin(struct dp_lane *lane, struct dp_transfer *wanted)
 {
 	struct dp_transfer *transfer;
 	int error;
@@ -318,112 +342,4 @@ static int begin(struct dp_lane *lane, struct dp_transfer *wanted)
 	}
 	pthread_mutex_unlock(&lane->lock);
 	return error;
-}
-
-/* The bytes of all extents; 0 where there are none or they are out of range. */
-static uint64_t sum(const struct dp_extent *extents, uint32_t count)
-{
-	uint64_t total = 0;
-
-	for (uint32_t i = 0; i < count; i++) {
-		if (extents[i].length_bytes == 0 ||
-		    __builtin_add_overflow(total, extents[i].length_bytes, &total))
-			return 0;
-	}
-	return total;
-}
-
-int dp_lane_send(struct dp_lane *lane, const struct dp_extent *extents, uint32_t count,
-		 const struct dp_remote *to, uint32_t immediate, uint32_t imm)
-{
-	struct dp_transfer transfer = {
-		.kind = DP_EVENT_SENT,
-		.tag = lane->tag,
-		.has_imm = immediate == DP_IMM_PRESENT,
-		.imm = imm,
-		.extents = extents,
-		.remote = *to,
-		.total = sum(extents, count),
-		.piece = lane->slot_length,
-		.slots = lane->slot_count,
-	};
-
-	if (lane->joined || transfer.total == 0)
-		return -EINVAL;
-	for (uint32_t i = 0; i < lane->slot_count; i++)
-		transfer.slot_at[i] = (uint64_t)i * lane->slot_length;
-	return begin(lane, &transfer);
-}
-
-/* Whether every slot of @move lies in the lane's staging. */
-static bool check_slots(const struct dp_lane *lane, const struct dp_move *move)
-{
-	if (!lane->joined || !lane->staging || move->slot_count == 0 ||
-	    move->slot_count > DP_MOVE_SLOTS || move->slot_bytes == 0 ||
-	    move->slot_bytes > lane->length)
-		return false;
-	for (uint32_t i = 0; i < move->slot_count; i++) {
-		if (move->slots[i] > lane->length - move->slot_bytes)
-			return false;
-	}
-	return true;
-}
-
-int dp_lane_move(struct dp_lane *lane, const struct dp_move *move)
-{
-	uint32_t longest = lane->fabric->options.segment_bytes;
-	struct dp_transfer transfer = {
-		.kind = DP_EVENT_MOVED,
-		.tag = move->tag,
-		.fetch = move->direction == DP_MOVE_FETCH,
-		.has_imm = move->immediate == DP_IMM_PRESENT,
-		.imm = move->imm,
-		.extents = move->extents,
-		.remote = move->remote,
-		.total = sum(move->extents, move->extent_count),
-		.piece = move->slot_bytes < longest ? move->slot_bytes : longest,
-		.slots = move->slot_count,
-	};
-
-	if (!check_slots(lane, move) || transfer.total == 0 ||
-	    (transfer.fetch && move->extent_count != 1))
-		return -EINVAL;
-	for (uint32_t i = 0; i < move->slot_count; i++)
-		transfer.slot_at[i] = move->slots[i];
-	return begin(lane, &transfer);
-}
-
-int dp_lane_write(struct dp_lane *lane, uint64_t length_bytes, const struct dp_remote *to,
-		  uint32_t imm)
-{
-	struct dp_transfer transfer = {
-		.kind = DP_EVENT_WRITTEN,
-		.tag = lane->tag,
-		.has_imm = true,
-		.imm = imm,
-		.remote = *to,
-		.total = length_bytes,
-		.piece = (uint32_t)length_bytes,
-		.slots = 1,
-	};
-
-	if (lane->joined || length_bytes > lane->length || length_bytes >= DP_MESSAGE_MAX)
-		return -EMSGSIZE;
-	return begin(lane, &transfer);
-}
-
-int dp_lane_read(struct dp_lane *lane, uint64_t length_bytes, const struct dp_remote *from)
-{
-	struct dp_transfer transfer = {
-		.kind = DP_EVENT_READ,
-		.tag = lane->tag,
-		.remote = *from,
-		.total = length_bytes,
-		.piece = lane->fabric->options.segment_bytes,
-		.slots = DP_SLOTS_MAX,
-	};
-
-	if (lane->joined || length_bytes > lane->length)
-		return -EMSGSIZE;
-	return begin(lane, &transfer);
 }

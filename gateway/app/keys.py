@@ -2,46 +2,58 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import secrets
-import signal
-import string
 import time
 from pathlib import Path
 
 from gateway.app.errors import StartError
-from gateway.auth.credentials import Credentials, CredentialStore
+from gateway.app.reload import Reload
+from gateway.auth.credentials import Credentials, CredentialStore, new_key
 from gateway.auth.credentials_file import CredentialsFile, CredentialsFileError
 from gateway.config import Config
 
 CREDENTIALS_FILE = "credentials"
 _OR_SET = "or set S3RDMA_ACCESS_KEY and S3RDMA_SECRET_KEY"
-_ACCESS_KEY_CHARACTERS = string.ascii_uppercase + string.digits
 
 
-def load_credentials(config: Config) -> tuple[CredentialStore, Credentials | None]:
-    """The configured key and file of keys; with neither the store's own file, made where missing.
+def own_file(config: Config) -> Path | None:
+    """The store's own file of keys, which serves where none is configured; else None."""
+    if config.access_key or config.credentials_file:
+        return None
+    return config.own_root / CREDENTIALS_FILE
+
+
+def make_key(config: Config) -> Credentials | None:
+    """Make a key where there is none at all, and keep it in the store's own file.
+
+    Returns:
+        What was made now; None where there is a key already.
+
+    Raises:
+        StartError: the file can't be written.
+    """
+    file = own_file(config)
+    return None if file is None or file.exists() else _make_credentials(file)
+
+
+def load_credentials(config: Config, reload: Reload) -> CredentialStore:
+    """The configured key and file of keys; with neither, the store's own file.
 
     The files have the format of AWS's own, so AWS_SHARED_CREDENTIALS_FILE may point at them.
 
-    Returns:
-        The keys, and the one among them that was made now.
-
     Raises:
-        StartError: a file can't be read, written or understood.
+        StartError: a file can't be read or understood.
     """
     configured = [Credentials(config.access_key, config.secret_key)] if config.access_key else []
-    if config.credentials_file:
-        return _watched_credentials(Path(config.credentials_file), configured), None
-    if configured:
-        return CredentialStore(configured), None
-    path = config.store.root / CREDENTIALS_FILE
-    made = None if path.exists() else _make_credentials(path)
-    return _watched_credentials(path, []), made
+    file = own_file(config) or (Path(config.credentials_file) if config.credentials_file else None)
+    if file is None:
+        return CredentialStore(configured)
+    return _watched_credentials(file, configured, reload)
 
 
-def _watched_credentials(path: Path, configured: list[Credentials]) -> CredentialStore:
+def _watched_credentials(
+    path: Path, configured: list[Credentials], reload: Reload
+) -> CredentialStore:
     """The keys of a file that is read again when it changes, and at once at SIGHUP."""
     file = CredentialsFile(path, time.monotonic)
 
@@ -53,16 +65,13 @@ def _watched_credentials(path: Path, configured: list[Credentials]) -> Credentia
         store = CredentialStore([*file.read(), *configured], changed=changed)
     except CredentialsFileError as error:
         raise StartError(f"{error}; repair it, {_OR_SET}") from error
-    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, file.look_again)
+    reload.on_reload(lambda _: file.look_again())
     return store
 
 
 def _make_credentials(file: Path) -> Credentials:
     """A new key, kept in a file that only its owner may read."""
-    made = Credentials(
-        "".join(secrets.choice(_ACCESS_KEY_CHARACTERS) for _ in range(20)),
-        secrets.token_urlsafe(30),
-    )
+    made = new_key()
     try:
         _write_credentials(file, made)
     except OSError as error:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import os
 import resource
 import signal
+import sys
 
 _M_ARENA_MAX = -8  # malloc.h
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 def share_one_heap() -> None:
@@ -25,6 +28,23 @@ def open_as_many_files_as_allowed() -> None:
     """The soft RLIMIT_NOFILE up to the hard one: a multipart object may be 10,000 open files."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def end_with_parent(parent: int) -> None:
+    """Get SIGTERM when the parent process ends (prctl(2), PR_SET_PDEATHSIG), or end now.
+
+    Args:
+        parent: who the parent was before the fork; another one by now means that it is gone.
+    """
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:
+        sys.exit(1)
+
+
+def say(text: str) -> None:
+    """A line for the operator, on standard output, at once."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
 
 
 def stop_on_signals() -> asyncio.Event:

@@ -45,17 +45,8 @@ class CredentialsFile:
 
     def read(self) -> tuple[Credentials, ...]:
         """All keys. Raises CredentialsFileError."""
-        try:
-            with self._path.open("rb") as stream:
-                found = os.fstat(stream.fileno())
-                self._seen = _shape(found)
-                data = stream.read(MAX_BYTES + 1)
-        except OSError as error:
-            raise CredentialsFileError(f"{self._path}: {error.strerror or error}") from error
-        if found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-            raise CredentialsFileError(f"{self._path}: others may read it; chmod 600 it")
-        if len(data) > MAX_BYTES:
-            raise CredentialsFileError(f"{self._path}: longer than {MAX_BYTES} bytes")
+        data, found = read_text(self._path)
+        self._seen = _shape(found)
         return parse_credentials(data, str(self._path))
 
     def changed(self) -> tuple[Credentials, ...] | None:
@@ -89,12 +80,32 @@ class CredentialsFile:
             _log.error("the old access keys stay: %s", reason)
 
 
+def read_text(path: Path) -> tuple[bytes, os.stat_result]:
+    """The file's text, and what it looked like. Raises CredentialsFileError."""
+    try:
+        with path.open("rb") as stream:
+            found = os.fstat(stream.fileno())
+            data = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise CredentialsFileError(f"{path}: {error.strerror or error}") from error
+    if found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise CredentialsFileError(f"{path}: others may read it; chmod 600 it")
+    if len(data) > MAX_BYTES:
+        raise CredentialsFileError(f"{path}: longer than {MAX_BYTES} bytes")
+    return data, found
+
+
 def _shape(found: os.stat_result) -> tuple[int, ...]:
     return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size, found.st_mode
 
 
 def parse_credentials(data: bytes, name: str) -> tuple[Credentials, ...]:
-    """The keys of a file's text.
+    """The keys of a file's text, as `parse_sections` has them."""
+    return tuple(parse_sections(data, name).values())
+
+
+def parse_sections(data: bytes, name: str) -> dict[str, Credentials]:
+    """The keys of a file's text, by the names of their sections, in order.
 
     Args:
         data: the text, UTF-8.
@@ -110,16 +121,17 @@ def parse_credentials(data: bytes, name: str) -> tuple[Credentials, ...]:
     except (configparser.Error, ValueError) as error:
         # configparser's own text may quote the line at fault, and that may hold a secret.
         raise CredentialsFileError(f"{name}: {type(error).__name__}: it is no INI file") from None
-    keys = tuple(_keys(parser, name))
+    sections = dict(_keys(parser, name))
+    keys = tuple(sections.values())
     if not keys:
         raise CredentialsFileError(f"{name}: it has no section, and so no key")
     if len({key.access_key for key in keys}) < len(keys):
         raise CredentialsFileError(f"{name}: an aws_access_key_id stands in two sections")
     _check_accounts(keys, name)
-    return keys
+    return sections
 
 
-def _keys(parser: configparser.RawConfigParser, name: str) -> Iterator[Credentials]:
+def _keys(parser: configparser.RawConfigParser, name: str) -> Iterator[tuple[str, Credentials]]:
     for section in parser.sections():
         entry = parser[section]
         access_key = entry.get("aws_access_key_id", "")
@@ -132,7 +144,7 @@ def _keys(parser: configparser.RawConfigParser, name: str) -> Iterator[Credentia
         account = GATEWAY_ACCOUNT
         if user_id:
             account = Account(user_id, entry.get("display_name", user_id), entry.get("email", ""))
-        yield Credentials(access_key, secret_key, account)
+        yield section, Credentials(access_key, secret_key, account)
 
 
 def _check_accounts(keys: tuple[Credentials, ...], name: str) -> None:

@@ -124,12 +124,9 @@ def require_signed(head: RequestHead, verified: Verified, prefix: str = RDMA_PRE
     _refuse_unsigned_rdma(_unsigned(head, verified.signed_headers, prefix))
 
 
-def string_to_sign(claim: Claim, canonical: bytes) -> str:
+def string_to_sign(timestamp: str, scope: Scope, canonical: bytes) -> str:
     """The text that is signed: algorithm, time, scope and the canonical request's SHA-256."""
-    return (
-        f"{ALGORITHM}\n{claim.timestamp}\n{claim.scope.text}\n"
-        f"{hashlib.sha256(canonical).hexdigest()}"
-    )
+    return f"{ALGORITHM}\n{timestamp}\n{scope.text}\n{hashlib.sha256(canonical).hexdigest()}"
 
 
 def check_scope(scope: Scope, region: str, service: str, code: S3Code) -> None:
@@ -234,7 +231,7 @@ def _check_signature(head: RequestHead, claim: Claim, key: bytes) -> None:
         _payload_hash(claim),
         SIGNATURE_PARAMETER if claim.presigned else None,
     )
-    text = string_to_sign(claim, canonical)
+    text = string_to_sign(claim.timestamp, claim.scope, canonical)
     if not hmac.compare_digest(sign(key, text), claim.signature):
         # S3 also sends the canonical request; it may hold rkeys and session tokens, so we don't.
         raise ClientError(

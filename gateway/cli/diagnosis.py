@@ -22,6 +22,7 @@ class Level(Enum):
     GOOD = "ok"
     NOTE = "note"  # works, could be better
     BAD = "missing"  # keeps RDMA from working
+    BROKEN = "broken"  # keeps everything from working
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,9 @@ def diagnose(facts: HostFacts, config: RdmaConfig) -> tuple[Finding, ...]:
 
 def verdict(config: RdmaConfig, choice: Choice, findings: tuple[Finding, ...]) -> tuple[bool, str]:
     """Whether this host can, and the one line that says by which fabric and why."""
+    broken = next((one for one in findings if one.level is Level.BROKEN), None)
+    if broken is not None:
+        return False, f"Nothing can be moved: {broken.subject}: {broken.detail}"
     bad = [finding for finding in findings if finding.level is Level.BAD]
     if bad or not choice.fabric:
         reason = choice.because if not choice.fabric else bad[0].detail

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import os
 import sys
@@ -11,24 +12,37 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gateway.cli import options
-from gateway.config.load import ConfigError, load
+from gateway.config.load import ConfigError, Loaded, load_with_sources
 
 if TYPE_CHECKING:
     from gateway.cli.diagnosis import Finding
-    from gateway.client import Client
 
+SUMMARY = "say whether RDMA works here, and what to do about what is missing"
+TEXT = """\
+Looks at this host: kernel, device, port, GIDs, memory lock, fabric, as `s3rdma serve` would with
+the same settings; with --config also at its storage and keys. With --endpoint-url (or its variable)
+at that gateway, too: does it answer, to these credentials, how far is its clock, which ways of RDMA
+it offers, and a transfer there and back by each. That needs a bucket, and makes one where none is
+named, and removes it."""
+EXAMPLES = """\
+s3rdma doctor
+s3rdma doctor --config /etc/s3rdma/s3rdma.toml
+s3rdma doctor --endpoint-url http://gateway:9000 --bucket scratch"""
 
 _NOT_BUILT = (
     "the C core was not built: run `pip install .` on a host with a C compiler and the libibverbs "
     "headers (Debian: libibverbs-dev)"
 )
+_STORAGE_SECTIONS = ("storage.", "store.", "tree.", "upstream.", "credentials_file")
 
 
 def add_parser(subparsers: options.Subparsers) -> None:
     """Name the command and its flags."""
-    parser = subparsers.add_parser("doctor", help="say whether RDMA works here, and what to do")
-    options.add_connection_options(parser, endpoint_url=None)
+    parser = options.add_command(subparsers, "doctor", SUMMARY, EXAMPLES, TEXT)
     parser.add_argument("--config", type=Path, metavar="FILE", help="the gateway's TOML file")
+    parser.add_argument("--bucket", default="", metavar="NAME", help="for the transfers")
+    options.add_device_option(parser)
+    options.add_connection_options(parser, endpoint_url=None)
     parser.add_argument("--json", action="store_true", help="the findings as one JSON document")
 
 
@@ -42,15 +56,16 @@ def run(args: argparse.Namespace) -> int:
         print(f"s3rdma: {_NOT_BUILT} ({error})", file=sys.stderr)
         return 1
     try:
-        config = load(args.config, os.environ).rdma
+        loaded = load_with_sources(args.config, os.environ)
     except ConfigError as error:
         print(f"s3rdma: {error}", file=sys.stderr)
         return 2
+    config = loaded.config.rdma
     facts = read_host(config)
     choice = choose(facts, config)
-    findings = diagnose(facts, config)
+    findings = diagnose(facts, config) + _storage(args, loaded)
     if args.endpoint_url:
-        findings += (_server(args),)
+        findings += _gateway(args)
     can, summary = verdict(config, choice, findings)
     if args.json:
         rows = [asdict(finding) | {"level": finding.level.value} for finding in findings]
@@ -70,21 +85,23 @@ def _text(finding: Finding) -> str:
     return f"{mark}{finding.subject}: {detail}{remedy}"
 
 
-def _server(args: argparse.Namespace) -> Finding:
+def _storage(args: argparse.Namespace, loaded: Loaded) -> tuple[Finding, ...]:
+    """Looked at where somebody set it: a client's host has none."""
+    from gateway.cli import storage_findings  # noqa: PLC0415
+
+    is_set = any(path.startswith(_STORAGE_SECTIONS) for path in loaded.sources)
+    return tuple(storage_findings.look(loaded.config)) if args.config or is_set else ()
+
+
+def _gateway(args: argparse.Namespace) -> tuple[Finding, ...]:
     """What the gateway at ``--endpoint-url`` offers to these credentials."""
-    from gateway.cli import remote  # noqa: PLC0415
+    from gateway.cli import gateway_findings  # noqa: PLC0415
     from gateway.cli.diagnosis import Finding, Level  # noqa: PLC0415
 
-    async def work(client: Client) -> None:
-        await client.check_server()
+    async def look() -> tuple[Finding, ...]:
+        return tuple([finding async for finding in gateway_findings.look(args)])
 
-    problem = remote.attempt(args, work)
-    subject = f"gateway {args.endpoint_url}"
-    if problem is None:
-        return Finding(Level.GOOD, subject, "it takes RDMA sessions from these credentials")
-    return Finding(
-        Level.BAD,
-        subject,
-        f"{subject}: {problem}",
-        "on the gateway's host run `s3rdma doctor`, and see its log for why RDMA is off",
-    )
+    try:
+        return asyncio.run(look())
+    except ValueError as error:  # the endpoint is malformed
+        return (Finding(Level.BROKEN, "endpoint", str(error), "see --endpoint-url"),)

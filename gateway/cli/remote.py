@@ -11,41 +11,68 @@ from collections.abc import Awaitable, Callable
 import uvloop
 from botocore.credentials import Credentials
 
-from gateway.client import Client, ConnectError, RdmaMode, S3RdmaError
+from gateway.client import Client, ConnectError, RdmaMode, RdmaProtocol, S3RdmaError
+from gateway.client.client import DEFAULT_LIMITS
+from gateway.config.client import ClientLimits
 
 DONE, FAILED, USAGE = 0, 1, 2
 
 Work = Callable[[Client], Awaitable[None]]
 
 
-def run(args: argparse.Namespace, work: Work, subject: str = "") -> int:
+def run(
+    args: argparse.Namespace,
+    work: Work,
+    subject: str = "",
+    *,
+    limits: ClientLimits = DEFAULT_LIMITS,
+) -> int:
     """Do the work; what went wrong is one line on standard error and the exit code.
 
     `subject` is what the line begins with: the URL that was asked for.
     """
-    problem = attempt(args, work)
+    problem = attempt(args, work, limits=limits)
     if problem is None:
         return DONE
     return complain(printable(": ".join(filter(None, (subject, problem)))))
 
 
-def attempt(args: argparse.Namespace, work: Work) -> str | None:
+def attempt(
+    args: argparse.Namespace,
+    work: Work,
+    *,
+    limits: ClientLimits = DEFAULT_LIMITS,
+) -> str | None:
     """Open the client that `args` describe and do the work; returns what went wrong, or None."""
     try:
-        client = make_client(args)
+        client = make_client(args, limits=limits)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_with_client(client, work))
-    except ConnectError as error:
-        return f"{error} (is `s3rdma serve` running there? see --endpoint-url)"
-    except OSError as error:
-        return f"{error.filename}: {error.strerror}" if error.filename else str(error)
-    except (S3RdmaError, ValueError) as error:
-        return str(error)
+    except BrokenPipeError:  # of standard output: whoever read it has seen enough
+        raise
+    except (OSError, S3RdmaError, ValueError) as error:
+        return reason(error)
     return None
 
 
-def make_client(args: argparse.Namespace) -> Client:
-    """A client, not yet entered.
+def reason(error: Exception) -> str:
+    """What an error says, in a line, with what to do where that is known."""
+    match error:
+        case ConnectError():
+            return f"{error} (is `s3rdma serve` running there? see --endpoint-url)"
+        case OSError(filename=name, strerror=words) if name is not None:
+            return f"{os.fsdecode(name)}: {words}"
+    return str(error)
+
+
+def make_client(
+    args: argparse.Namespace,
+    *,
+    mode: RdmaMode | None = None,
+    protocol: RdmaProtocol | None = None,
+    limits: ClientLimits = DEFAULT_LIMITS,
+) -> Client:
+    """A client, not yet entered; `mode` is what the flags say, where it is None.
 
     Raises:
         ValueError: the endpoint is malformed.
@@ -55,8 +82,11 @@ def make_client(args: argparse.Namespace) -> Client:
         region_name=args.region,
         credentials=_credentials_from_environment(),
         profile_name=args.profile,
-        rdma=_mode(args),
+        verify=False if args.no_verify_ssl else args.ca_bundle,
+        rdma=mode or _mode(args),
         device=getattr(args, "device", ""),
+        protocol=protocol,
+        limits=limits,
     )
 
 

@@ -24,13 +24,18 @@ from gateway.client.errors import (
 )
 from gateway.client.models import (
     Bucket,
+    DeleteFailure,
+    Deletion,
     Listing,
     ObjectHead,
     ObjectSummary,
+    ObjectVersion,
     Outcome,
     RdmaMode,
+    RdmaProtocol,
     Transfer,
     TransferPath,
+    VersionListing,
 )
 from gateway.client.sync import SyncClient
 
@@ -39,11 +44,15 @@ __all__ = [
     "Client",
     "ConnectError",
     "CredentialsError",
+    "DeleteFailure",
+    "Deletion",
     "Listing",
     "ObjectHead",
     "ObjectSummary",
+    "ObjectVersion",
     "Outcome",
     "RdmaMode",
+    "RdmaProtocol",
     "S3Error",
     "S3RdmaError",
     "SyncClient",
@@ -51,4 +60,5 @@ __all__ = [
     "TransferError",
     "TransferPath",
     "UnsupportedError",
+    "VersionListing",
 ]

@@ -33,6 +33,7 @@ from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.credentials import Credentials
 from typing_extensions import Buffer
 
+from gateway.client.boto3_body import body_length, take_body
 from gateway.client.client import DEFAULT_LIMITS
 from gateway.client.connection import Call, Connection
 from gateway.client.errors import S3RdmaError, UnreachableError, UnsupportedError
@@ -42,6 +43,7 @@ from gateway.client.rc_carrier import Moved, RcCarrier
 from gateway.client.rc_link import LinkKeeper
 from gateway.client.signing import Signer
 from gateway.client.sync import LoopThread, finally_do
+from gateway.client.trust import Verify
 from gateway.config import MIB
 from gateway.config.client import ClientLimits
 
@@ -67,7 +69,7 @@ _REPLACED = frozenset(
 )
 """Headers of the message or its signature, which the request by RDMA has of its own."""
 
-_LEFT_ALONE = frozenset({"content-md5", "x-amz-trailer"})
+_LEFT_ALONE = frozenset({"content-md5"})
 
 
 def accelerate(
@@ -75,6 +77,7 @@ def accelerate(
     *,
     min_bytes: int = MIB,
     device: str = "",
+    verify: Verify = None,
     limits: ClientLimits = DEFAULT_LIMITS,
 ) -> Acceleration:
     """Let the large bodies of a boto3 S3 client go by RDMA from now on.
@@ -84,12 +87,13 @@ def accelerate(
         min_bytes: shorter bodies stay with botocore. A GET whose length its Range doesn't tell
             costs a HEAD, to know how much memory it needs.
         device: as for `Client`.
+        verify: as `client` was made with.
         limits: `accelerated_max_bytes` bounds a body, which is in memory whole.
 
     Returns:
         What was carried, and ``close`` to undo it; it is closed when `client` is collected.
     """
-    acceleration = Acceleration(min_bytes, device, limits)
+    acceleration = Acceleration(min_bytes, device, verify, limits)
     events = client.meta.events
     for name, handler in acceleration.handlers():
         events.register(name, handler)
@@ -110,8 +114,8 @@ class _Identity:
 class _Gateway:
     """One origin and one identity. Of the loop's thread."""
 
-    def __init__(self, origin: str, signer: Signer, door: FabricDoor, limits: ClientLimits) -> None:
-        self._connection = Connection(origin, signer, limits)
+    def __init__(self, connection: Connection, door: FabricDoor, limits: ClientLimits) -> None:
+        self._connection = connection
         self._keeper = LinkKeeper(self._connection, limits)
         self._door = door
         self._limits = limits
@@ -165,12 +169,13 @@ class Acceleration:
         reason: why the last one that could have did not; None where none failed.
     """
 
-    def __init__(self, min_bytes: int, device: str, limits: ClientLimits) -> None:
+    def __init__(self, min_bytes: int, device: str, verify: Verify, limits: ClientLimits) -> None:
         self.transfers = 0
         self.bytes = 0
         self.reason: str | None = None
         self._min_bytes = min_bytes
         self._limits = limits
+        self._verify = verify
         self._door = FabricDoor(device)
         self._gateways: dict[_Identity, _Gateway] = {}
         self._signing = threading.local()
@@ -201,7 +206,7 @@ class Acceleration:
         headers = {name.lower(): _text(value) for name, value in request.headers.items()}
         if _LEFT_ALONE & headers.keys() or not _signed(headers):
             return None
-        if request.method == "PUT" and not self._fits(headers.get("content-length", "")):
+        if request.method == "PUT" and not self._fits(body_length(headers)):
             return None
         thread = self._running()
         if thread is None:
@@ -218,19 +223,17 @@ class Acceleration:
     ) -> AWSResponse | None:
         parts = urlsplit(request.url)
         target = f"{parts.path}?{parts.query}" if parts.query else parts.path
-        kept = {name.title(): text for name, text in headers.items() if name not in _REPLACED}
-        call = Call(request.method, target, kept)
         credentials, region = self._credentials()
         gateway = thread.run(self._gateway(f"{parts.scheme}://{parts.netloc}", credentials, region))
         if request.method == "PUT":
-            data = _body(request)
+            data, headers = take_body(request, headers)
             try:
-                moved = thread.run(gateway.put(call, memoryview(data)))
+                moved = thread.run(gateway.put(_call("PUT", target, headers), memoryview(data)))
             except S3RdmaError:
                 request.reset_stream()
                 raise
             return self._answer(request, moved, b"")
-        got = thread.run(gateway.get(call, self._min_bytes))
+        got = thread.run(gateway.get(_call("GET", target, headers), self._min_bytes))
         return None if got is None else self._answer(request, *got)
 
     def _answer(self, request: AWSPreparedRequest, moved: Moved, body: bytes) -> AWSResponse:
@@ -255,7 +258,8 @@ class Acceleration:
                     "use path-style addresses, so that buckets share a host"
                 )
             own = Credentials(credentials.access_key, credentials.secret_key, credentials.token)
-            gateway = _Gateway(origin, Signer(own, region), self._door, self._limits)
+            connection = Connection(origin, Signer(own, region), self._limits, self._verify)
+            gateway = _Gateway(connection, self._door, self._limits)
             self._gateways[identity] = gateway
         return gateway
 
@@ -265,10 +269,10 @@ class Acceleration:
         finally:
             await self._door.close()
 
-    def _fits(self, length: str) -> bool:
-        if not length.isdecimal():
+    def _fits(self, length_bytes: int | None) -> bool:
+        if length_bytes is None:
             return False
-        return self._min_bytes <= int(length) <= self._limits.accelerated_max_bytes
+        return self._min_bytes <= length_bytes <= self._limits.accelerated_max_bytes
 
     def _running(self) -> LoopThread | None:
         """The loop, started by the first request; None once closed."""
@@ -327,18 +331,9 @@ def _signed(headers: Mapping[str, str]) -> bool:
     return headers.get("authorization", "").startswith("AWS4-HMAC-SHA256 ")
 
 
-def _body(request: AWSPreparedRequest) -> bytes | bytearray:
-    """All of a PUT's body.
-
-    Raises:
-        ValueError: it is not as long as was announced.
-    """
-    body = request.body
-    data = body if isinstance(body, bytes | bytearray) else body.read()
-    if len(data) != int(_text(request.headers["Content-Length"])):
-        request.reset_stream()
-        raise ValueError("the body is not as long as its Content-Length")
-    return data
+def _call(method: str, target: str, headers: Mapping[str, str]) -> Call:
+    kept = {name.title(): text for name, text in headers.items() if name not in _REPLACED}
+    return Call(method, target, kept)
 
 
 def _text(value: str | bytes) -> str:

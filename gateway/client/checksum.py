@@ -10,6 +10,7 @@ import base64
 from collections.abc import Iterable
 
 from awscrt import checksums as crt
+from typing_extensions import Buffer
 
 from gateway.wire.checksums import Algorithm, decode_base64
 
@@ -31,6 +32,12 @@ def _sum(data: memoryview) -> int:
     return total
 
 
+def continued(checksum: int, data: Buffer) -> int:
+    """The checksum of what `checksum` is of, followed by `data`."""
+    total: int = crt.crc64nvme(data, checksum)
+    return total
+
+
 def joined(parts: Iterable[tuple[int, int]]) -> int:
     """The checksum of the whole from (checksum, length in bytes) of its parts, in order."""
     total = 0
@@ -42,6 +49,11 @@ def joined(parts: Iterable[tuple[int, int]]) -> int:
 def to_text(checksum: int) -> str:
     """Base64 of the eight bytes, big-endian: S3's form."""
     return base64.b64encode(checksum.to_bytes(8, "big")).decode()
+
+
+def declared(checksum: int | None) -> dict[str, str]:
+    """The header that states it, where it is known."""
+    return {} if checksum is None else {HEADER: to_text(checksum)}
 
 
 def from_text(text: str | None) -> int | None:

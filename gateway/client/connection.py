@@ -18,6 +18,7 @@ from yarl import URL
 from gateway.client.errors import ConnectError, S3Error
 from gateway.client.replies import s3_error
 from gateway.client.signing import Signer
+from gateway.client.trust import Verify, trust
 from gateway.config.client import ClientLimits
 
 
@@ -50,13 +51,17 @@ class Reply:
 class Connection:
     """A pool of connections to one endpoint. `close` when done; of one event loop."""
 
-    def __init__(self, endpoint: str, signer: Signer, limits: ClientLimits) -> None:
+    def __init__(
+        self, endpoint: str, signer: Signer, limits: ClientLimits, verify: Verify = None
+    ) -> None:
         self.endpoint = endpoint
         self._signer = signer
         self._limits = limits
         self._session = aiohttp.ClientSession(
             # READY's reply is pending while other requests go on: each has a connection of its own.
-            connector=aiohttp.TCPConnector(limit=4 * limits.concurrency + 4),
+            connector=aiohttp.TCPConnector(
+                limit=4 * limits.concurrency + limits.many_concurrency, ssl=trust(verify)
+            ),
             auto_decompress=False,
             skip_auto_headers=(hdrs.ACCEPT_ENCODING, hdrs.CONTENT_TYPE, hdrs.USER_AGENT),
             cookie_jar=aiohttp.DummyCookieJar(),

@@ -4,6 +4,7 @@
 
     S3RdmaError
     ├── S3Error            the server answered with an error: its code, status, message, request id
+    │   └── TooShortError
     ├── ConnectError       no answer: the endpoint can't be reached, or a deadline passed
     ├── TransferError      the bytes did not arrive whole; the buffer's or object's content is void
     ├── UnsupportedError   no RDMA between this host and that server, and why
@@ -47,6 +48,18 @@ class S3Error(S3RdmaError):
         self.message = message
         self.request_id = request_id
         self.retry_after_s = retry_after_s
+
+
+class TooShortError(S3Error):
+    """The object is longer than the buffer that was offered for it.
+
+    Attributes:
+        needed_bytes: the object's length.
+    """
+
+    def __init__(self, needed_bytes: int) -> None:
+        super().__init__("BufferTooShort", 200, f"the object has {needed_bytes} bytes")
+        self.needed_bytes = needed_bytes
 
 
 class ConnectError(S3RdmaError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from urllib.parse import urlsplit
 
@@ -38,12 +39,20 @@ def fabric_config(device: str) -> RdmaConfig:
 
 def check_reach(info: FabricInfo, endpoint: str) -> None:
     """Raise UnsupportedError where `endpoint` is on another host and `info` is loopback's."""
-    address = IPv6Address(info.gid).ipv4_mapped or IPv6Address(info.gid)
     host = urlsplit(endpoint).hostname or ""
-    if address.is_loopback and not _is_loopback(host):
+    if not _reaches(info.gid, host):
         raise UnsupportedError(
             f"this host has no RDMA device, and {host} can't reach the soft fabric on loopback: "
             "name an address of this host, as in --device soft:192.0.2.7"
+        )
+
+
+def check_touch(info: FabricInfo, *, on_host: bool) -> None:
+    """Raise UnsupportedError where the memory is a GPU's and `info` is no device's."""
+    if info.kind == "soft" and not on_host:
+        raise UnsupportedError(
+            "the soft fabric copies by the processor, and the memory is a GPU's: an RDMA device is "
+            "needed for it"
         )
 
 
@@ -67,6 +76,12 @@ def check_answered(info: FabricInfo, error: Exception) -> None:
             "tunnel or a firewall for UDP port 4791?): give both sides an address that the other "
             "reaches, by rdma.soft_address there and --device soft:ADDRESS here"
         ) from error
+
+
+@lru_cache(maxsize=16)
+def _reaches(gid: bytes, host: str) -> bool:
+    address = IPv6Address(gid).ipv4_mapped or IPv6Address(gid)
+    return not address.is_loopback or _is_loopback(host)
 
 
 def _is_loopback(host: str) -> bool:

@@ -28,6 +28,7 @@ from typing_extensions import Buffer
 from gateway.client.errors import S3Error
 from gateway.client.models import ObjectHead
 from gateway.client.sync import SyncClient, finally_do
+from gateway.client.trust import Verify
 from gateway.config.client import ClientLimits
 
 Info = dict[str, Any]
@@ -45,7 +46,7 @@ class S3RdmaFileSystem(AbstractFileSystem):  # type: ignore[misc] # fsspec is un
     Args:
         endpoint_url: ``http://HOST:PORT``; None takes ``AWS_ENDPOINT_URL``.
         key / secret / token: of the credentials; None takes botocore's chain.
-        region_name / rdma / device / limits: as for `Client`.
+        region_name / verify / rdma / device / limits: as for `Client`.
         options: fsspec's own.
 
     Raises:
@@ -64,6 +65,7 @@ class S3RdmaFileSystem(AbstractFileSystem):  # type: ignore[misc] # fsspec is un
         token: str | None = None,
         *,
         region_name: str | None = None,
+        verify: Verify = None,
         rdma: str = "auto",
         device: str = "",
         limits: ClientLimits | None = None,
@@ -76,6 +78,7 @@ class S3RdmaFileSystem(AbstractFileSystem):  # type: ignore[misc] # fsspec is un
             endpoint_url=endpoint,
             region_name=region_name,
             credentials=credentials,
+            verify=verify,
             rdma=rdma,
             device=device,
             limits=limits or ClientLimits(),

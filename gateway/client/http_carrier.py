@@ -46,8 +46,8 @@ class HttpCarrier:
         return Fetched(etag)
 
     async def put(
-        self, address: str, data: memoryview, checksum: int, headers: Mapping[str, str]
+        self, address: str, data: memoryview, checksum: int | None, headers: Mapping[str, str]
     ) -> Stored:
-        call = Call("PUT", address, {**headers, crc.HEADER: crc.to_text(checksum)}, data)
+        call = Call("PUT", address, {**headers, **crc.declared(checksum)}, data)
         reply = await while_busy(lambda: self._connection.fetch(call), self._limits)
         return Stored(replies.etag(reply.headers), reply.headers.get("x-amz-version-id"))

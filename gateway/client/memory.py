@@ -19,15 +19,25 @@ from typing import Protocol
 from cffi import FFI
 from typing_extensions import Buffer, TypeIs
 
+from gateway.client import gpu
 from gateway.client.errors import TransferError
 from gateway.rdma.aio import to_the_end
 from gateway.wire.extent import Extent
 
 _ffi = FFI()
 
+_READ_ONLY = "the buffer is read-only, and a GET writes into it"
+
 
 class Memory(Protocol):
-    """The bytes of one transfer, lent part by part."""
+    """The bytes of one transfer, lent part by part.
+
+    Attributes:
+        on_host: whether this processor can touch them; a device can in any case.
+    """
+
+    @property
+    def on_host(self) -> bool: ...
 
     def part(self, extent: Extent) -> AbstractAsyncContextManager[memoryview]:
         """Memory that holds, or will take, the bytes of `extent`, relative to the transfer.
@@ -39,8 +49,9 @@ class Memory(Protocol):
 class BufferMemory:
     """The caller's own buffer: nothing is copied."""
 
-    def __init__(self, view: memoryview) -> None:
-        self._view = view
+    def __init__(self, borrowed: Borrowed) -> None:
+        self._view = borrowed.view
+        self.on_host = borrowed.on_host
 
     @asynccontextmanager
     async def part(self, extent: Extent) -> AsyncIterator[memoryview]:
@@ -58,6 +69,8 @@ class _FileMemory:
     Attributes:
         memory: all of it. It is taken from the system page by page, as it is used.
     """
+
+    on_host = True
 
     def __init__(self, fd: int, part_bytes: int, count: int) -> None:
         self._fd = fd
@@ -106,10 +119,12 @@ class Borrowed:
     Attributes:
         view: keeps the buffer alive and of the same size.
         owner: the array or tensor whose memory it is, where its death can be seen; else None.
+        on_host: False where it is a GPU's: then the view is an address, and reading it a crash.
     """
 
     view: memoryview
     owner: object | None = None
+    on_host: bool = True
 
 
 class Tensor(Protocol):
@@ -124,23 +139,33 @@ class Tensor(Protocol):
 
 
 def borrow(buffer: Buffer | Tensor, *, writable: bool) -> Borrowed:
-    """Any buffer, numpy array or torch tensor.
+    """Any buffer, numpy array or torch tensor, or a GPU's array.
+
+    What was queued on a GPU for its array must be done (``torch.cuda.synchronize()``).
 
     Raises:
-        ValueError: it is not contiguous, read-only where it is to be filled, or a tensor in a GPU.
+        ValueError: it is not contiguous, read-only where it is to be filled, or in a GPU that the
+            network card can't reach.
     """
-    if not _is_tensor(buffer):
-        view = as_bytes(buffer, writable=writable)
-        return Borrowed(view, buffer if _is_array(buffer) else None)
-    if buffer.is_cuda:
-        raise ValueError(
-            "the tensor is in a GPU's memory, which plain HTTP can't fill: use tensor.cpu(), or a "
-            "pinned CPU tensor and a copy"
-        )
-    if not buffer.is_contiguous():
+    if _is_tensor(buffer):
+        return _borrow_tensor(buffer)
+    if (array := gpu.device_array(buffer)) is not None:
+        if writable and array.readonly:
+            raise ValueError(_READ_ONLY)
+        gpu.check_peer_memory()
+        return Borrowed(memory_at(array.addr, array.length_bytes), buffer, on_host=False)
+    view = as_bytes(buffer, writable=writable)
+    return Borrowed(view, buffer if _is_array(buffer) else None)
+
+
+def _borrow_tensor(tensor: Tensor) -> Borrowed:
+    """By address: a tensor of bfloat16 has no buffer protocol, nor has one that requires grad."""
+    if not tensor.is_contiguous():
         raise ValueError("the tensor must be contiguous in memory (torch: contiguous())")
-    # By address: a tensor of bfloat16 has no buffer protocol, nor has one that requires grad.
-    return Borrowed(memory_at(buffer.data_ptr(), buffer.numel() * buffer.element_size()), buffer)
+    if tensor.is_cuda:
+        gpu.check_peer_memory()
+    view = memory_at(tensor.data_ptr(), tensor.numel() * tensor.element_size())
+    return Borrowed(view, tensor, on_host=not tensor.is_cuda)
 
 
 def memory_at(addr: int, length_bytes: int) -> memoryview:
@@ -164,7 +189,7 @@ def as_bytes(buffer: Buffer, *, writable: bool) -> memoryview:
     if not view.c_contiguous:
         raise ValueError("the buffer must be contiguous in memory (numpy: ascontiguousarray)")
     if writable and view.readonly:
-        raise ValueError("the buffer is read-only, and a GET writes into it")
+        raise ValueError(_READ_ONLY)
     # An empty view can't be cast: its shape holds a zero.
     return view.cast("B") if view.nbytes else memoryview(bytearray())
 

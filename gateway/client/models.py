@@ -15,6 +15,13 @@ class RdmaMode(Enum):
     REQUIRE = "require"  # UnsupportedError instead of plain HTTP
 
 
+class RdmaProtocol(Enum):
+    """How a transfer by RDMA is agreed on (PROTOCOL.md)."""
+
+    RC = "rc"  # by a connection that stays: one request for each transfer
+    HIPOBJ = "hipobj-rc-v2"  # by a session for each transfer
+
+
 class TransferPath(Enum):
     """How the bytes went."""
 
@@ -35,6 +42,7 @@ class Transfer:
         version_id: None where the bucket has no versions.
         carrier: what the device's bytes went by: "verbs" (the device itself), or of the soft fabric
             "udp" or "local" (shared memory); None where the path is HTTP.
+        protocol: how it was agreed on; None where the path is HTTP.
     """
 
     bytes: int
@@ -45,6 +53,7 @@ class Transfer:
     device: str | None = None
     version_id: str | None = None
     carrier: str | None = None
+    protocol: RdmaProtocol | None = None
 
     @property
     def gigabytes_per_s(self) -> float:
@@ -103,6 +112,82 @@ class ObjectSummary:
     size_bytes: int
     etag: str
     last_modified: str
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectVersion:
+    """One row of a listing of versions; a delete marker has neither size nor ETag."""
+
+    key: str
+    version_id: str
+    latest: bool
+    last_modified: str
+    size_bytes: int = 0
+    etag: str = ""
+    delete_marker: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class VersionListing:
+    """One page, at most 1000 rows, by key; of one key the newest version first.
+
+    Attributes:
+        next_marker: pass it to get the next page; None on the last.
+    """
+
+    versions: tuple[ObjectVersion, ...]
+    prefixes: tuple[str, ...] = ()
+    next_marker: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """What is to be deleted; without a version a versioned bucket keeps the object's old ones."""
+
+    key: str
+    version_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteFailure:
+    """One of many that could not be deleted, in the server's words."""
+
+    deletion: Deletion
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class UploadInProgress:
+    """A multipart upload that was begun.
+
+    Attributes:
+        initiated: ISO 8601.
+        checksum_algorithm: as S3 writes it; "" where none was chosen, or none is listed.
+    """
+
+    key: str
+    upload_id: str
+    initiated: str
+    checksum_algorithm: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UploadedPart:
+    """A part that the server has; `crc64nvme` where it lists that."""
+
+    number: int
+    size_bytes: int
+    etag: str
+    crc64nvme: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PartListing:
+    """One page; `next_marker` is passed to get the next, and None on the last."""
+
+    parts: tuple[UploadedPart, ...]
+    next_marker: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

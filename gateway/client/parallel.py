@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sized
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -23,14 +23,23 @@ async def for_each(
 ) -> None:
     """Call `work` with every item, at most `concurrency` at once, started in their order."""
     remaining = iter(items)
+
+    async def worker() -> None:
+        for item in remaining:  # shared: each item goes to whichever worker is free
+            await work(item)
+
+    count = min(concurrency, len(items)) if isinstance(items, Sized) else concurrency
+    await workers(worker, count)
+
+
+async def workers(worker: Callable[[], Coroutine[Any, Any, None]], count: int) -> None:
+    """Run `count` of them together, to the end of all or to the first failure."""
+    if count == 1:  # as most transfers: no task is needed
+        await worker()
+        return
     async with _first_failure() as group:
-        for _ in range(concurrency):
-            group.create_task(_worker(remaining, work))
-
-
-async def _worker(remaining: Iterator[A], work: Callable[[A], Awaitable[None]]) -> None:
-    for item in remaining:  # shared: each item goes to whichever worker is free
-        await work(item)
+        for _ in range(count):
+            group.create_task(worker())
 
 
 @asynccontextmanager

@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 
 from gateway.client import checksum as crc
 from gateway.client import replies
-from gateway.client.carrier import Fetched, Stored
+from gateway.client.carrier import Fetched, Stored, Whole
 from gateway.client.connection import Call, Connection
 from gateway.client.errors import (
     ConnectError,
     S3Error,
     S3RdmaError,
+    TooShortError,
     TransferError,
     UnsupportedError,
 )
@@ -70,11 +71,17 @@ class RcCarrier:
         moved = await self.move(Call("GET", address, wanted), into)
         return Fetched(replies.etag(moved.headers), lane=moved.lane)
 
+    async def get_whole(self, address: str, into: memoryview) -> Whole:
+        call = Call("GET", address, {"x-amz-checksum-mode": "ENABLED"})
+        moved = await self.move(call, into, exact=False)
+        checksum = crc.from_text(moved.headers.get(crc.HEADER))
+        return Whole(replies.etag(moved.headers), checksum, moved.lane, moved.bytes)
+
     async def put(
-        self, address: str, data: memoryview, checksum: int, headers: Mapping[str, str]
+        self, address: str, data: memoryview, checksum: int | None, headers: Mapping[str, str]
     ) -> Stored:
         # The gateway verifies the declared checksum before it stores anything.
-        declared = {**headers, crc.HEADER: crc.to_text(checksum)}
+        declared = {**headers, **crc.declared(checksum)}
         moved = await self.move(Call("PUT", address, declared), data)
         version_id = moved.headers.get("x-amz-version-id")
         return Stored(replies.etag(moved.headers), version_id, moved.lane)
@@ -92,7 +99,7 @@ class RcCarrier:
 
         Raises:
             UnsupportedError: it failed twice, and why; plain HTTP may still do it.
-            S3Error: the gateway's own answer.
+            S3Error: the gateway's own answer; TooShortError where not `exact` and `view` is.
         """
         for last in (False, True):
             try:
@@ -129,10 +136,13 @@ class RcCarrier:
 
         Raises:
             DeclinedError: none has.
+            TooShortError: nor could they: the body that came instead is longer than the memory.
         """
         async with self._connection.stream(call, self._limits.transfer_timeout_s) as response:
             reply = response.headers
             if reply.get(REPLY) != str(response.status):
+                if not exact and (response.content_length or 0) > size_bytes:
+                    raise TooShortError(response.content_length or 0)
                 raise DeclinedError(
                     "the server answered 501: it did not move the object by this connection"
                 )

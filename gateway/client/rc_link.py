@@ -82,7 +82,7 @@ class LinkKeeper:
                 yield
         finally:
             if self._linked is not None:
-                await to_the_end(self._linked.registrations.settle())
+                await self._linked.registrations.settle()
 
     async def linked(self, fabric: Fabric) -> Linked:
         """The link, made now where there is none that works.
@@ -90,6 +90,8 @@ class LinkKeeper:
         Raises:
             UnsupportedError: the gateway makes no connections; asked only once.
         """
+        if self._linked is not None and self._linked.link.usable:
+            return self._linked
         async with self._making:
             if self._reason is not None:
                 raise UnsupportedError(self._reason)

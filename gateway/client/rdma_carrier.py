@@ -77,16 +77,16 @@ class RdmaCarrier:
         return await while_busy(attempt, self._limits)
 
     async def put(
-        self, address: str, data: memoryview, checksum: int, headers: Mapping[str, str]
+        self, address: str, data: memoryview, checksum: int | None, headers: Mapping[str, str]
     ) -> Stored:
         # The gateway verifies the declared checksum before it stores anything.
-        declared = {**headers, crc.HEADER: crc.to_text(checksum)}
+        declared = {**headers, **crc.declared(checksum)}
 
         async def attempt() -> Stored:
             order = _order(rdma.TransferOp.PUT, address, 0, len(data), declared)
             reply, lane = await self._session(order, data)
             stored = crc.from_text(reply.crc64nvme)
-            if stored is not None and stored != checksum:
+            if None not in {stored, checksum} and stored != checksum:
                 raise TransferError(
                     "the gateway stored other bytes than were sent: CRC64NVME differs"
                 )

@@ -136,12 +136,15 @@ class Registrations:
             yield (await self._made(entry, span.borrowed.owner)).buffer
         finally:
             entry.users -= 1
-            await to_the_end(self.settle())
+            await self.settle()
 
     async def settle(self) -> None:
-        """Close what nobody wants, and the longest unused of what there is too much of."""
-        for entry in self._unwanted():
-            await entry.close()
+        """Close what nobody wants, and the longest unused of what there is too much of.
+
+        To the end, also where it is cancelled.
+        """
+        if unwanted := self._unwanted():
+            await to_the_end(_closed(unwanted))
 
     def _unwanted(self) -> list[_Entry]:
         """Taken out of the table at once: another task may look there while they are closed."""
@@ -181,7 +184,8 @@ class Registrations:
 
     async def _made(self, entry: _Entry, owner: object | None) -> Registration:
         try:
-            registration = await asyncio.shield(entry.making)
+            made = entry.making.done()
+            registration = entry.making.result() if made else await asyncio.shield(entry.making)
         except GatewayError as error:
             entry.ended = True
             raise UnsupportedError(
@@ -191,3 +195,8 @@ class Registrations:
             entry.finalizer = weakref.finalize(owner, entry.owner_died, registration)
             entry.finalizer.atexit = False
         return registration
+
+
+async def _closed(entries: list[_Entry]) -> None:
+    for entry in entries:
+        await entry.close()

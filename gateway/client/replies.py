@@ -1,4 +1,4 @@
-"""S3's replies, from XML and headers to values; and the one document a client sends.
+"""S3's replies, from XML and headers to values; and the documents that a client sends.
 
 https://docs.aws.amazon.com/AmazonS3/latest/API/API_Operations_Amazon_Simple_Storage_Service.html
 """
@@ -12,7 +12,19 @@ from xml.etree.ElementTree import Element
 
 from gateway.client import checksum
 from gateway.client.errors import S3Error
-from gateway.client.models import Bucket, Listing, ObjectHead, ObjectSummary
+from gateway.client.models import (
+    Bucket,
+    DeleteFailure,
+    Deletion,
+    Listing,
+    ObjectHead,
+    ObjectSummary,
+    ObjectVersion,
+    PartListing,
+    UploadedPart,
+    UploadInProgress,
+    VersionListing,
+)
 from gateway.errors import GatewayError
 from gateway.wire.xml import document, element, parse_xml, render
 
@@ -83,10 +95,76 @@ def listing(body: bytes) -> Listing:
             )
             for row in root.iterfind("Contents")
         ),
-        prefixes=tuple(
-            unquote_plus(_text(row, "Prefix")) for row in root.iterfind("CommonPrefixes")
-        ),
+        prefixes=_prefixes(root),
         next_token=_text(root, "NextContinuationToken") or None,
+    )
+
+
+def versions(body: bytes) -> VersionListing:
+    """ListVersionsResult with ``encoding-type=url``."""
+    root = _document(body, "ListVersionsResult")
+    marker = unquote_plus(_text(root, "NextKeyMarker")), _text(root, "NextVersionIdMarker")
+    return VersionListing(
+        versions=tuple(_version(row) for row in root if row.tag in {"Version", "DeleteMarker"}),
+        prefixes=_prefixes(root),
+        next_marker=marker if _text(root, "IsTruncated") == "true" else None,
+    )
+
+
+def _version(row: Element) -> ObjectVersion:
+    return ObjectVersion(
+        key=unquote_plus(_text(row, "Key")),
+        version_id=_text(row, "VersionId"),
+        latest=_text(row, "IsLatest") == "true",
+        last_modified=_text(row, "LastModified"),
+        size_bytes=int(_text(row, "Size") or 0),
+        etag=_text(row, "ETag").strip('"'),
+        delete_marker=row.tag == "DeleteMarker",
+    )
+
+
+def uploads(body: bytes) -> tuple[UploadInProgress, ...]:
+    """ListMultipartUploadsResult with ``encoding-type=url``: its first page."""
+    root = _document(body, "ListMultipartUploadsResult")
+    return tuple(
+        UploadInProgress(
+            unquote_plus(_text(row, "Key")),
+            _text(row, "UploadId"),
+            _text(row, "Initiated"),
+            _text(row, "ChecksumAlgorithm"),
+        )
+        for row in root.iterfind("Upload")
+    )
+
+
+def parts(body: bytes) -> PartListing:
+    """ListPartsResult."""
+    root = _document(body, "ListPartsResult")
+    truncated = _text(root, "IsTruncated") == "true"
+    return PartListing(
+        parts=tuple(
+            UploadedPart(
+                number=int(_text(row, "PartNumber")),
+                size_bytes=int(_text(row, "Size")),
+                etag=_text(row, "ETag").strip('"'),
+                crc64nvme=checksum.from_text(_text(row, "ChecksumCRC64NVME")),
+            )
+            for row in root.iterfind("Part")
+        ),
+        next_marker=_text(root, "NextPartNumberMarker") if truncated else None,
+    )
+
+
+def delete_failures(body: bytes) -> tuple[DeleteFailure, ...]:
+    """DeleteResult: those that were not deleted."""
+    root = _document(body, "DeleteResult")
+    return tuple(
+        DeleteFailure(
+            Deletion(_text(row, "Key"), _text(row, "VersionId") or None),
+            _text(row, "Code"),
+            _text(row, "Message"),
+        )
+        for row in root.iterfind("Error")
     )
 
 
@@ -100,9 +178,9 @@ def completed_etag(body: bytes) -> str:
     return _text(_document(body, "CompleteMultipartUploadResult"), "ETag").strip('"')
 
 
-def check_copied(body: bytes) -> None:
-    """CopyObjectResult, which may be an error under a status of 200."""
-    _document(body, "CopyObjectResult")
+def copied_etag(body: bytes) -> str:
+    """CopyObjectResult or CopyPartResult, which may be an error under a status of 200."""
+    return _text(_document(body, "CopyObjectResult", "CopyPartResult"), "ETag").strip('"')
 
 
 def complete_request(etags: Sequence[str]) -> bytes:
@@ -118,10 +196,31 @@ def complete_request(etags: Sequence[str]) -> bytes:
     return render(document("CompleteMultipartUpload", *parts))
 
 
-def _document(body: bytes, name: str) -> Element:
+def delete_request(deletions: Sequence[Deletion]) -> bytes:
+    """Delete, whose answer will name the failures only."""
+    rows = (
+        element(
+            "Object",
+            element("Key", text=deletion.key),
+            *(
+                [element("VersionId", text=deletion.version_id)]
+                if deletion.version_id is not None
+                else []
+            ),
+        )
+        for deletion in deletions
+    )
+    return render(document("Delete", element("Quiet", text="true"), *rows))
+
+
+def _prefixes(root: Element) -> tuple[str, ...]:
+    return tuple(unquote_plus(_text(row, "Prefix")) for row in root.iterfind("CommonPrefixes"))
+
+
+def _document(body: bytes, *names: str) -> Element:
     root = _parsed(body)
-    if root is None or root.tag not in {name, "Error"}:
-        raise S3Error("HTTP 200", 200, f"the reply is not the XML of {name}")
+    if root is None or root.tag not in {*names, "Error"}:
+        raise S3Error("HTTP 200", 200, f"the reply is not the XML of {' or '.join(names)}")
     if root.tag == "Error":
         raise S3Error(_text(root, "Code"), 200, _text(root, "Message"))
     return root

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import threading
 import weakref
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -19,7 +20,20 @@ from gateway.client.client import DEFAULT_LIMITS, Client, silent
 from gateway.client.download import Progress
 from gateway.client.many import Item
 from gateway.client.memory import Tensor
-from gateway.client.models import Bucket, Listing, ObjectHead, Outcome, RdmaMode, Transfer
+from gateway.client.models import (
+    Bucket,
+    DeleteFailure,
+    Deletion,
+    Listing,
+    ObjectHead,
+    Outcome,
+    RdmaMode,
+    RdmaProtocol,
+    Transfer,
+    VersionListing,
+)
+from gateway.client.streamed import Read
+from gateway.client.trust import Verify
 from gateway.config.client import ClientLimits
 
 T = TypeVar("T")
@@ -39,20 +53,23 @@ class LoopThread:
         Until then the device may still write into the caller's buffer.
         """
         ended = threading.Event()
+        tasks: list[asyncio.Task[T]] = []
 
-        async def start() -> asyncio.Task[T]:
-            task = asyncio.get_running_loop().create_task(work)
-            task.add_done_callback(lambda _: ended.set())
-            return task
+        def start() -> None:
+            tasks.append(self._loop.create_task(work))
+            tasks[0].add_done_callback(lambda _: ended.set())
 
-        task = asyncio.run_coroutine_threadsafe(start(), self._loop).result()
+        def stop() -> None:
+            tasks[0].cancel()
+
+        self._loop.call_soon_threadsafe(start)
         try:
             ended.wait()
         except BaseException:
-            self._loop.call_soon_threadsafe(task.cancel)
+            self._loop.call_soon_threadsafe(stop)  # behind `start`
             ended.wait()
             raise
-        return task.result()
+        return tasks[0].result()
 
     @contextmanager
     def entered(self, context: AbstractAsyncContextManager[T]) -> Iterator[T]:
@@ -90,8 +107,10 @@ class SyncClient:
         region_name: str | None = None,
         credentials: Credentials | None = None,
         profile_name: str | None = None,
+        verify: Verify = None,
         rdma: str | RdmaMode = RdmaMode.AUTO,
         device: str = "",
+        protocol: str | RdmaProtocol | None = None,
         limits: ClientLimits = DEFAULT_LIMITS,
     ) -> None:
         self._client = Client(
@@ -99,8 +118,10 @@ class SyncClient:
             region_name=region_name,
             credentials=credentials,
             profile_name=profile_name,
+            verify=verify,
             rdma=rdma,
             device=device,
+            protocol=protocol,
             limits=limits,
         )
         self._thread: LoopThread
@@ -172,11 +193,14 @@ class SyncClient:
         path: str | Path,
         *,
         version_id: str | None = None,
+        resume: bool = False,
         progress: Progress = silent,
     ) -> Transfer:
         """See `Client.get_file`; `progress` is called in the client's thread."""
         return self._thread.run(
-            self._client.get_file(bucket, key, path, version_id=version_id, progress=progress)
+            self._client.get_file(
+                bucket, key, path, version_id=version_id, resume=resume, progress=progress
+            )
         )
 
     def put_file(
@@ -187,6 +211,7 @@ class SyncClient:
         *,
         metadata: Mapping[str, str] | None = None,
         content_type: str | None = None,
+        resume: bool = False,
         progress: Progress = silent,
     ) -> Transfer:
         """See `Client.put_file`; `progress` is called in the client's thread."""
@@ -195,6 +220,29 @@ class SyncClient:
                 bucket,
                 key,
                 path,
+                metadata=metadata,
+                content_type=content_type,
+                resume=resume,
+                progress=progress,
+            )
+        )
+
+    def put_stream(
+        self,
+        bucket: str,
+        key: str,
+        read: Read,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        content_type: str | None = None,
+        progress: Progress = silent,
+    ) -> Transfer:
+        """See `Client.put_stream`; `read` and `progress` are called in the client's thread."""
+        return self._thread.run(
+            self._client.put_stream(
+                bucket,
+                key,
+                read,
                 metadata=metadata,
                 content_type=content_type,
                 progress=progress,
@@ -235,6 +283,19 @@ class SyncClient:
             self._client.list_objects(bucket, prefix, delimiter=delimiter, token=token)
         )
 
+    def list_versions(
+        self,
+        bucket: str,
+        prefix: str = "",
+        *,
+        delimiter: str = "",
+        marker: tuple[str, str] | None = None,
+    ) -> VersionListing:
+        """See `Client.list_versions`."""
+        return self._thread.run(
+            self._client.list_versions(bucket, prefix, delimiter=delimiter, marker=marker)
+        )
+
     def list_buckets(self) -> tuple[Bucket, ...]:
         """See `Client.list_buckets`."""
         return self._thread.run(self._client.list_buckets())
@@ -243,13 +304,33 @@ class SyncClient:
         """See `Client.create_bucket`."""
         self._thread.run(self._client.create_bucket(bucket))
 
-    def delete_object(self, bucket: str, key: str) -> None:
-        """See `Client.delete_object`."""
-        self._thread.run(self._client.delete_object(bucket, key))
+    def delete_bucket(self, bucket: str) -> None:
+        """See `Client.delete_bucket`."""
+        self._thread.run(self._client.delete_bucket(bucket))
 
-    def copy_object(self, source: tuple[str, str], target: tuple[str, str]) -> None:
+    def delete_object(self, bucket: str, key: str, version_id: str | None = None) -> None:
+        """See `Client.delete_object`."""
+        self._thread.run(self._client.delete_object(bucket, key, version_id))
+
+    def delete_objects(
+        self, bucket: str, deletions: Sequence[Deletion]
+    ) -> tuple[DeleteFailure, ...]:
+        """See `Client.delete_objects`."""
+        return self._thread.run(self._client.delete_objects(bucket, deletions))
+
+    def copy_object(
+        self, source: tuple[str, str], target: tuple[str, str], *, version_id: str | None = None
+    ) -> str:
         """See `Client.copy_object`."""
-        self._thread.run(self._client.copy_object(source, target))
+        return self._thread.run(self._client.copy_object(source, target, version_id=version_id))
+
+    def token_reply(self, bucket: str, key: str, token: str) -> str:
+        """See `Client.token_reply`."""
+        return self._thread.run(self._client.token_reply(bucket, key, token))
+
+    def server_time(self) -> datetime:
+        """See `Client.server_time`."""
+        return self._thread.run(self._client.server_time())
 
     def check_server(self) -> None:
         """See `Client.check_server`."""

@@ -27,6 +27,8 @@ class ClientLimits:
     max_backoff_s: float = 5.0
     max_registrations: int = 256  # buffers of one link that stay registered between transfers
     max_registered_bytes: int = 16 * GIB  # of them together; it is memory that can't be swapped
+    copy_bytes: int = 5 * GIB  # S3's own, for one request; longer objects are copied in parts
+    copy_part_bytes: int = 1 * GIB  # at most 5 GiB
     many_concurrency: int = 16  # transfers of get_many and put_many under way at once
     accelerated_max_bytes: int = 1 * GIB  # a boto3 body, which is in memory whole
     accelerated_origins: int = 64  # hosts and access keys that one boto3 client has links for

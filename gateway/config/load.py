@@ -34,6 +34,7 @@ class Setting:
         path: ``http.limits.max_line_bytes``.
         kind: the field's type.
         default / help / flag: as declared.
+        secret: whether the value may never be shown.
     """
 
     path: str
@@ -44,6 +45,7 @@ class Setting:
     low: float
     high: float
     choices: tuple[str, ...]
+    secret: bool = False
 
     @property
     def section(self) -> str:
@@ -94,7 +96,13 @@ def settings(kind: type = Config, prefix: str = "") -> Iterator[Setting]:
         if is_dataclass(kinds[one.name]):
             yield from settings(kinds[one.name], path + ".")
         else:
-            yield Setting(path=path, kind=kinds[one.name], default=one.default, **one.metadata)
+            yield Setting(
+                path=path,
+                kind=kinds[one.name],
+                default=one.default,
+                secret=not one.repr,
+                **one.metadata,
+            )
 
 
 _SIZE = re.compile(r"(\d+)\s*([KMGT]i)?B?", re.IGNORECASE)
@@ -172,6 +180,18 @@ def _from_text(kind: type, path: str, text: str) -> object:
 _LISTEN, _STORE = "listen", "store"  # the short names for http.host with http.port, and store.root
 
 
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A configuration, and where each of its values that is no default came from.
+
+    Attributes:
+        sources: dotted path to "FILE: path", a variable's name, or a flag.
+    """
+
+    config: Config
+    sources: Mapping[str, str]
+
+
 def load(
     file: Path | None = None,
     environ: Mapping[str, str] = MappingProxyType({}),
@@ -187,8 +207,18 @@ def load(
     Raises:
         ConfigError: an unreadable file, an unknown name, a value that can't be used.
     """
+    return load_with_sources(file, environ, flags).config
+
+
+def load_with_sources(
+    file: Path | None,
+    environ: Mapping[str, str],
+    flags: Mapping[str, str] = MappingProxyType({}),
+) -> Loaded:
+    """As `load`, and where each value came from."""
     known = {setting.path: setting for setting in settings()}
     values: dict[str, object] = {}
+    sources: dict[str, str] = {}
     for path, value, source in (
         *_from_file(file, known),
         *_from_environ(environ, known),
@@ -200,9 +230,11 @@ def load(
             except ValueError as reason:
                 raise ConfigError(f"{source}: {reason}") from reason
             values["http.port"] = known["http.port"].parse(port, source)
+            sources["http.host"] = sources["http.port"] = source
         else:
             setting = known["store.root" if path == _STORE else path]
             values[setting.path] = setting.parse(value, source)
+            sources[setting.path] = source
     config: Config = _build(Config, values, "")
     if bool(config.access_key) != bool(config.secret_key):
         raise ConfigError(
@@ -211,7 +243,7 @@ def load(
         )
     if config.rdma.fabric != "off" and not config.rdma.lanes:
         raise ConfigError("rdma.lanes is empty: name at least one, as in 6x64MiB, or fabric = off")
-    return config
+    return Loaded(config, sources)
 
 
 def _option(path: str) -> str:

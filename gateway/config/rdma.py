@@ -48,7 +48,7 @@ class RdmaConfig:
         choices=("auto", "udp", "local"),
     )
     allowed_networks: tuple[str, ...] = setting(
-        PRIVATE_NETWORKS, "where peers of the soft fabric may be, comma-separated"
+        PRIVATE_NETWORKS, "where peers on Ethernet may be, comma-separated"
     )
     lanes: tuple[LaneClass, ...] = setting(
         (LaneClass(32, 1 * MIB), LaneClass(12, 8 * MIB), LaneClass(6, 64 * MIB)),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from gateway.config.setting import setting
+from gateway.config.setting import KIB, setting
 
 
 class Durability(Enum):
@@ -21,7 +21,7 @@ class Durability(Enum):
 class StorageConfig:
     """Which driver keeps the objects; each has a section of its own."""
 
-    driver: str = setting("store", "what keeps the objects", choices=("store",))
+    driver: str = setting("store", "what keeps the objects", choices=("store", "tree", "upstream"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,13 @@ class StoreConfig:
     root: Path = setting(Path("data"), "directory that holds everything")  # noqa: RUF009
     durability: Durability = setting(Durability.FULL, "what a commit waits for")  # noqa: RUF009
     upload_expiry_s: float = setting(7 * 86_400.0, "until a multipart upload is dropped")
+    inline_max_bytes: int = setting(
+        8 * KIB,
+        "objects up to this length are kept in the catalog, without a file",
+        low=0,
+        high=64 * KIB,
+    )
+    start_wait_s: float = setting(30.0, "until another gateway's sweep of the store is over", low=0)
     io_threads: int = setting(8, "threads for files and the database", high=256)
     max_staged: int = setting(1024, "objects being written at once")
     max_pending_changes: int = setting(4096, "changes of the catalog that wait for the disk")

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from typing_extensions import Buffer
 
 from gateway._dataplane import ffi, lib
+from gateway.dataplane.census import FabricCounters
 from gateway.wire.extent import FileExtent
 
 T = TypeVar("T")
@@ -132,8 +133,13 @@ def fabric_fd(fabric: Any) -> int:
     return int(lib.dp_fabric_fd(fabric[0]))
 
 
-def fabric_drain(fabric: Any) -> list[Event]:
-    rows = ffi.new("struct dp_event[]", DRAIN_BATCH)
+def event_rows() -> Any:
+    """Room for DRAIN_BATCH events."""
+    return ffi.new("struct dp_event[]", DRAIN_BATCH)
+
+
+def fabric_drain(fabric: Any, rows: Any) -> list[Event]:
+    """Up to DRAIN_BATCH events, by way of `rows` (`event_rows`); fewer are all there were."""
     count = lib.dp_fabric_drain(fabric[0], rows, DRAIN_BATCH)
     return [
         Event(
@@ -152,6 +158,34 @@ def fabric_drain(fabric: Any) -> list[Event]:
 
 def fabric_health(fabric: Any) -> int:
     return int(lib.dp_fabric_health(fabric[0]))
+
+
+def fabric_counters(fabric: Any) -> FabricCounters:
+    rows = ffi.new("struct dp_counters *")
+    lib.dp_fabric_counters(fabric[0], rows)
+    counts = rows.counts
+    return FabricCounters(
+        queue_pairs_made=counts[lib.DP_COUNT_QUEUE_PAIRS],
+        regions_registered=counts[lib.DP_COUNT_REGIONS],
+        heap_allocations=counts[lib.DP_COUNT_ALLOCATIONS],
+        completions={wc_name(i): rows.completions[i] for i in range(lib.DP_STATUSES)},
+        queue_polls=counts[lib.DP_COUNT_POLLS],
+        wakeups=counts[lib.DP_COUNT_WAKEUPS],
+        events=counts[lib.DP_COUNT_EVENTS],
+        writes=counts[lib.DP_COUNT_WRITES],
+        written_bytes=counts[lib.DP_COUNT_WRITTEN_BYTES],
+        reads=counts[lib.DP_COUNT_READS],
+        read_bytes=counts[lib.DP_COUNT_READ_BYTES],
+        receives=counts[lib.DP_COUNT_RECEIVES],
+        received_bytes=counts[lib.DP_COUNT_RECEIVED_BYTES],
+        packets_received=counts[lib.DP_COUNT_PACKETS],
+        packets_malformed=counts[lib.DP_COUNT_PACKETS_MALFORMED],
+        packets_corrupt=counts[lib.DP_COUNT_PACKETS_CORRUPT],
+        packets_unknown=counts[lib.DP_COUNT_PACKETS_UNKNOWN],
+        datagrams_unsent=counts[lib.DP_COUNT_DATAGRAMS_UNSENT],
+        retransmissions=counts[lib.DP_COUNT_RETRANSMISSIONS],
+        timeouts=counts[lib.DP_COUNT_TIMEOUTS],
+    )
 
 
 def fabric_close(fabric: Any) -> None:

@@ -11,19 +11,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from typing_extensions import Buffer
+
 from gateway.dataplane import binding
 from gateway.dataplane.binding import Event, MoveDirection
 from gateway.dataplane.lane import Core, EngineLane, Home, outlast
 from gateway.dataplane.outcomes import raise_failure, refusal
 from gateway.dataplane.port import RemoteBuffer
 from gateway.dataplane.slots import MOVE_SLOTS, SlotPool
-from gateway.errors import S3Code, TransportError
+from gateway.errors import BusyError, S3Code, TransportError
 from gateway.wire.extent import FileExtent
 
 _DOING = {
     MoveDirection.SEND: "send to the peer",
     MoveDirection.FETCH: "read from the peer",
 }
+_ITS_TURN = f"{binding.MOVES_MAX} moves run already on this connection; use more connections"
+_STAGING = "rdma.connection_staging_bytes"
+_SLOTS = f"other transfers have it ({_STAGING}), or this key has its share (limits.staging_bytes)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +39,42 @@ class Staging:
         memory: the slots' bytes, kept alive.
         region: C's handle of their registration.
         slot_bytes: of each slot.
+        piece_bytes: the most that one work request carries, at most a slot's length.
     """
 
-    memory: Any
+    memory: memoryview
     region: Any
     pool: SlotPool
     slot_bytes: int
+    piece_bytes: int
+
+    def slot(self, number: int, length_bytes: int) -> memoryview:
+        """The first bytes of a slot."""
+        start = number * self.slot_bytes
+        return self.memory[start : start + length_bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """One move.
+
+    Attributes:
+        extents: files at our end; () where `data` is.
+        data: as long as `remote`: what is sent, or what a fetch fills.
+    """
+
+    direction: MoveDirection
+    remote: RemoteBuffer
+    owner: str
+    cookie: int | None = None
+    extents: Sequence[FileExtent] = ()
+    data: Buffer = b""
+
+    @property
+    def length_bytes(self) -> int:
+        if self.extents:
+            return sum(extent.length_bytes for extent in self.extents)
+        return self.remote.length_bytes
 
 
 class EngineConnection(EngineLane):
@@ -61,32 +96,60 @@ class EngineConnection(EngineLane):
         cookie: int | None,
         deadline_s: float,
     ) -> int:
-        return await self._move(MoveDirection.SEND, extents, to, owner, cookie, deadline_s)
+        order = _Order(MoveDirection.SEND, to, owner, cookie, extents)
+        return await self._move(order, deadline_s)
 
     async def fetch(
         self, source: RemoteBuffer, into: FileExtent, *, owner: str, deadline_s: float
     ) -> int:
-        return await self._move(MoveDirection.FETCH, (into,), source, owner, None, deadline_s)
+        order = _Order(MoveDirection.FETCH, source, owner, extents=(into,))
+        return await self._move(order, deadline_s)
 
-    async def _move(
+    @property
+    def max_piece_bytes(self) -> int:
+        return self._staging.piece_bytes
+
+    async def send_bytes(
         self,
-        direction: MoveDirection,
-        extents: Sequence[FileExtent],
-        remote: RemoteBuffer,
+        data: Buffer,
+        to: RemoteBuffer,
+        *,
         owner: str,
         cookie: int | None,
         deadline_s: float,
     ) -> int:
+        self._check_piece(to.length_bytes)
+        order = _Order(MoveDirection.SEND, to, owner, cookie, data=data)
+        return await self._move(order, deadline_s)
+
+    async def fetch_bytes(
+        self, source: RemoteBuffer, *, owner: str, deadline_s: float
+    ) -> bytearray:
+        self._check_piece(source.length_bytes)
+        data = bytearray(source.length_bytes)
+        await self._move(_Order(MoveDirection.FETCH, source, owner, data=data), deadline_s)
+        return data
+
+    def _check_piece(self, length_bytes: int) -> None:
+        """For what is longer would run into another's slot."""
+        if not 0 < length_bytes <= self.max_piece_bytes:
+            raise ValueError(f"a piece has 1 to {self.max_piece_bytes} bytes, not {length_bytes}")
+
+    async def _move(self, order: _Order, deadline_s: float) -> int:
         """The move's bytes, once all of them are where they belong.
 
         However it ends, neither files nor slots are touched after it: a move that is cut short
-        ends the connection, and this returns only when C is done with it.
+        ends the connection, and this returns only when C is done with it. One that is still
+        waiting for its slots at its deadline was never begun, and is BusyError.
         """
         deadline = asyncio.get_running_loop().time() + deadline_s
-        total_bytes = sum(extent.length_bytes for extent in extents)
+        doing = _DOING[order.direction]
+        waits_for: str | None = _ITS_TURN
         try:
             async with asyncio.timeout_at(deadline), self._depth:
-                ended = await self._begin(direction, extents, remote, owner, cookie, total_bytes)
+                waits_for = _SLOTS
+                ended = await self._begin(order)
+                waits_for = None
                 try:
                     event = await asyncio.shield(ended)
                 except asyncio.CancelledError:
@@ -94,48 +157,57 @@ class EngineConnection(EngineLane):
                     await outlast(ended)
                     raise
         except TimeoutError as error:
+            if waits_for is not None:  # nothing was begun: the connection is as good as before
+                raise BusyError(
+                    f"RDMA staging was busy for {deadline_s:g} s: {waits_for}; retry.",
+                    limit=_STAGING if waits_for is _SLOTS else "",
+                ) from error
             raise TransportError(
-                f"RDMA {_DOING[direction]}: not finished within {deadline_s:g} s; the peer or the "
+                f"RDMA {doing}: not finished within {deadline_s:g} s; the peer or the "
                 "path to it does not answer.",
                 code=S3Code.RDMA_TRANSFER_TIMEOUT,
             ) from error
-        return self._judge(direction, event)
+        return self._judge(doing, event)
 
-    async def _begin(
-        self,
-        direction: MoveDirection,
-        extents: Sequence[FileExtent],
-        remote: RemoteBuffer,
-        owner: str,
-        cookie: int | None,
-        total_bytes: int,
-    ) -> asyncio.Future[Event]:
+    async def _begin(self, order: _Order) -> asyncio.Future[Event]:
         """Start the move; the future is C's event for it."""
         staging = self._staging
-        wanted = min(MOVE_SLOTS, -(-total_bytes // staging.slot_bytes))
-        slots = await staging.pool.take(owner, max(1, wanted))
+        wanted = min(MOVE_SLOTS, -(-order.length_bytes // staging.slot_bytes))
+        slots = await staging.pool.take(order.owner, max(1, wanted))
         try:
             self._check_open()
-            ended = self._core.begin_move(
-                direction=direction,
-                extents=extents,
-                remote=(remote.addr, remote.rkey, remote.length_bytes),
-                imm=cookie,
-                slot_bytes=staging.slot_bytes,
-                slots=[slot * staging.slot_bytes for slot in slots],
-            )
+            ended = self._start(order, slots)
         except OSError as error:
             staging.pool.give_back(slots)
-            raise refusal(_DOING[direction], error) from error
+            raise refusal(_DOING[order.direction], error) from error
         except BaseException:
             staging.pool.give_back(slots)
             raise
-        ended.add_done_callback(lambda _: staging.pool.give_back(slots))
+        ended.add_done_callback(lambda event: self._ended(order, slots, event.result()))
         return ended
 
-    def _judge(self, direction: MoveDirection, event: Event) -> int:
+    def _start(self, order: _Order, slots: tuple[int, ...]) -> asyncio.Future[Event]:
+        staging, remote = self._staging, order.remote
+        if order.direction is MoveDirection.SEND and not order.extents:
+            staging.slot(slots[0], remote.length_bytes)[:] = order.data
+        return self._core.begin_move(
+            direction=order.direction,
+            extents=order.extents,
+            remote=(remote.addr, remote.rkey, remote.length_bytes),
+            imm=order.cookie,
+            slot_bytes=staging.slot_bytes,
+            slots=[slot * staging.slot_bytes for slot in slots],
+        )
+
+    def _ended(self, order: _Order, slots: tuple[int, ...], event: Event) -> None:
+        """C is done with the slots: what came into one is taken out before they are lent again."""
+        if order.direction is MoveDirection.FETCH and not order.extents and not event.status:
+            memoryview(order.data)[:] = self._staging.slot(slots[0], order.remote.length_bytes)
+        self._staging.pool.give_back(slots)
+
+    def _judge(self, doing: str, event: Event) -> int:
         if event.status:
             self.begin_close()  # the queue pair is in error, or soon would be
-            raise_failure(event, _DOING[direction])
-        self._debug("%s: %d bytes", _DOING[direction], event.bytes_done)
+            raise_failure(event, doing)
+        self._debug("%s: %d bytes", doing, event.bytes_done)
         return event.bytes_done

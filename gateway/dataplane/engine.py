@@ -17,6 +17,7 @@ from gateway.dataplane.devices import (
 )
 from gateway.dataplane.fabric import EngineFabric, arena_lanes
 from gateway.dataplane.failures import MEMLOCK_REMEDY
+from gateway.dataplane.networks import Networks, parse_networks
 from gateway.dataplane.port import FabricInfo, FabricUnavailable
 
 _SOFT_PORT = DeviceInfo("soft", port=1)  # what the soft fabric shows where a device is meant
@@ -52,6 +53,7 @@ def open_fabric(config: RdmaConfig, *, arena: bool) -> EngineFabric:
 
 
 def _open_device(config: RdmaConfig, *, arena: bool) -> EngineFabric:
+    allowed = parse_networks(config.allowed_networks)
     device, gid = choose_port(list_devices(), config.device, config.port, config.gid_index)
     try:
         handle = binding.fabric_open(
@@ -64,7 +66,8 @@ def _open_device(config: RdmaConfig, *, arena: bool) -> EngineFabric:
     except OSError as error:
         raise _not_opened(device, error) from error
     because = "rdma.device names it" if config.device else "it is the first that can be used"
-    return _started(config, handle, _info("verbs", handle, device, gid, because), arena=arena)
+    info = _info("verbs", handle, device, gid, because)
+    return _started(config, handle, info, allowed, arena=arena)
 
 
 def _open_soft(config: RdmaConfig, because: str, *, arena: bool) -> EngineFabric:
@@ -90,9 +93,17 @@ def _common(config: RdmaConfig, *, arena: bool) -> dict[str, Any]:
     }
 
 
-def _started(config: RdmaConfig, handle: Any, info: FabricInfo, *, arena: bool) -> EngineFabric:
+def _started(
+    config: RdmaConfig,
+    handle: Any,
+    info: FabricInfo,
+    allowed: Networks | None = None,
+    *,
+    arena: bool,
+) -> EngineFabric:
     fabric = EngineFabric(config, handle, info)
     if arena:
+        fabric.allowed = allowed
         try:
             fabric.make_arena()
             fabric.make_connections()

@@ -17,11 +17,13 @@ from typing_extensions import Buffer
 
 from gateway.config import RdmaConfig
 from gateway.dataplane import binding, soft
-from gateway.dataplane.binding import EventKind
+from gateway.dataplane.binding import Event, EventKind
+from gateway.dataplane.census import FabricCounters, FabricUsage, Occupancy
 from gateway.dataplane.connection import EngineConnection, Staging
 from gateway.dataplane.failures import not_pinned
 from gateway.dataplane.lane import MOVE_TAG_BITS, Core, EngineLane
 from gateway.dataplane.link import EngineLink
+from gateway.dataplane.networks import Networks
 from gateway.dataplane.port import Connection, FabricInfo, Lane, Link, Need
 from gateway.dataplane.slots import MOVE_SLOTS, SlotPool
 from gateway.dataplane.staging import Arena
@@ -42,13 +44,18 @@ def arena_lanes(config: RdmaConfig) -> int:
 
 
 class EngineFabric:
-    """An opened device port; keeps the contract of ``port.Fabric``."""
+    """An opened device port; keeps the contract of ``port.Fabric``.
+
+    Attributes:
+        allowed: where peers may be; None for anywhere, or where C looks after it.
+    """
 
     def __init__(self, config: RdmaConfig, handle: Any, info: FabricInfo) -> None:
         self._config = config
         self._handle = handle
         self._info = info
         self._healthy = True
+        self.allowed: Networks | None = None
         self._closing: asyncio.Task[None] | None = None
         self._tags = itertools.count(1)
         self._cores: dict[int, Core] = {}
@@ -56,6 +63,7 @@ class EngineFabric:
         self._arena: Arena[Core] | None = None
         self._connections: Arena[Core] | None = None
         self._staging: Staging | None = None
+        self._event_rows = binding.event_rows()
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(binding.fabric_fd(handle), self._on_events)
 
@@ -130,6 +138,24 @@ class EngineFabric:
         link = EngineLink(self, core, _draw_psn(), domain)
         return self._use(link, core, binding.ACCESS_REMOTE_WRITE | binding.ACCESS_REMOTE_READ)
 
+    def counters(self) -> FabricCounters:
+        return binding.fabric_counters(self._handle)
+
+    def limit_staging(self, max_bytes: int) -> None:
+        if self._staging is not None:
+            self._staging.pool.per_owner = -(-max_bytes // self._staging.slot_bytes)
+
+    def usage(self) -> FabricUsage:
+        staging = self._staging
+        return FabricUsage(
+            lanes=_occupancy(self._arena),
+            connections=_occupancy(self._connections),
+            slots_in_use=self.staging_in_use,
+            slots_total=staging.pool.count if staging else 0,
+            slot_bytes=staging.slot_bytes if staging else 0,
+            slot_waiters=staging.pool.waiters if staging else {},
+        )
+
     async def close(self) -> None:
         if self._closing is None:
             self._closing = asyncio.ensure_future(self._close())
@@ -167,7 +193,9 @@ class EngineFabric:
         domain = binding.domain_open(self._handle)
         region = binding.region_open(domain, slab, length_bytes, binding.ACCESS_LOCAL_WRITE)
         pool = SlotPool(slots, self._config.max_waiting)
-        self._staging = Staging(memory, region, pool, self._config.slot_bytes)
+        slot_bytes, longest = self._config.slot_bytes, self._info.max_message_bytes
+        piece_bytes = min(slot_bytes, self._config.write_bytes, longest)
+        self._staging = Staging(memory, region, pool, slot_bytes, piece_bytes)
         self._connections = Arena(
             [(0, self._join_core(domain, region)) for _ in range(count)],
             ring_bytes=0,
@@ -249,6 +277,7 @@ class EngineFabric:
             await asyncio.to_thread(binding.lane_recycle, core.handle)
         except OSError as error:
             log.warning("lane %d is lost to the arena: %s", core.tag, error.strerror)
+            arena.lose()
             return
         core.renew()
         arena.give_back(core.memory.nbytes, core)
@@ -261,14 +290,20 @@ class EngineFabric:
 
     def _on_events(self) -> None:
         """The eventfd is readable: hand each event to its lane."""
-        while events := binding.fabric_drain(self._handle):
+        count = binding.DRAIN_BATCH
+        while count == binding.DRAIN_BATCH:
+            events = binding.fabric_drain(self._handle, self._event_rows)
+            count = len(events)
             for event in events:
-                if event.kind is EventKind.HEALTH:
-                    self._on_health()
-                    continue
-                tag = event.tag >> MOVE_TAG_BITS if event.kind is EventKind.MOVED else event.tag
-                if tag in self._cores:
-                    self._cores[tag].dispatch(event)
+                self._on_event(event)
+
+    def _on_event(self, event: Event) -> None:
+        if event.kind is EventKind.HEALTH:
+            self._on_health()
+            return
+        tag = event.tag >> MOVE_TAG_BITS if event.kind is EventKind.MOVED else event.tag
+        if tag in self._cores:
+            self._cores[tag].dispatch(event)
 
     def _on_health(self) -> None:
         was, self._healthy = (
@@ -290,6 +325,10 @@ class EngineFabric:
         await asyncio.gather(*(lane.close() for lane in tuple(self._in_use.values())))
         self._loop.remove_reader(binding.fabric_fd(self._handle))
         await asyncio.to_thread(binding.fabric_close, self._handle)
+
+
+def _occupancy(arena: Arena[Core] | None) -> Occupancy:
+    return arena.occupancy() if arena is not None else Occupancy(0, 0, 0)
 
 
 def _draw_psn() -> int:

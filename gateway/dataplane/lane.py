@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from gateway.dataplane import binding
 from gateway.dataplane.binding import Event, EventKind
+from gateway.dataplane.networks import Networks
 from gateway.dataplane.outcomes import raise_failure, refusal
 from gateway.dataplane.port import FabricInfo, QpAddress, RemoteBuffer
 from gateway.dataplane.route import check_route
@@ -195,6 +196,10 @@ class Home(Protocol):
     def info(self) -> FabricInfo: ...
 
     @property
+    def allowed(self) -> Networks | None:
+        """Where peers may be; None for anywhere."""
+
+    @property
     def close_limit_s(self) -> float:
         """How long closing a lane may keep its caller; the teardown itself goes on."""
 
@@ -247,7 +252,7 @@ class EngineLane:
     def connect(self, peer: QpAddress) -> None:
         self._check_open()
         info = self._home.info
-        check_route(info, peer)
+        check_route(info, peer, self._home.allowed)
         try:
             binding.lane_connect(
                 self._core.handle, gid=peer.gid, qpn=peer.qpn, psn=peer.psn, lid=peer.lid

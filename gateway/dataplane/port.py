@@ -18,6 +18,7 @@ from typing import Protocol
 
 from typing_extensions import Buffer
 
+from gateway.dataplane.census import FabricCounters, FabricUsage
 from gateway.wire.extent import FileExtent
 
 
@@ -215,14 +216,38 @@ class Connection(Protocol):
         Staging is shared fairly among owners (access keys). Returns the bytes sent once all were
         acknowledged. Once it returned or raised, neither files nor `to` are touched any more.
 
-        Raises BusyError (too many wait for staging), ClientError (`to` is too short),
-        TransportError, InternalError (a file is shorter than its extents).
+        Raises BusyError (too many wait for staging, or it did not come before the deadline: the
+        connection stays usable), ClientError (`to` is too short), TransportError, InternalError (a
+        file is shorter than its extents).
         """
 
     async def fetch(
         self, source: RemoteBuffer, into: FileExtent, *, owner: str, deadline_s: float
     ) -> int:
         """READs of `source` → staging → the file at `into`, as long as that; else as `send`."""
+
+    @property
+    def max_piece_bytes(self) -> int:
+        """The most that one `send_bytes` or `fetch_bytes` moves."""
+
+    async def send_bytes(
+        self,
+        data: Buffer,
+        to: RemoteBuffer,
+        *,
+        owner: str,
+        cookie: int | None,
+        deadline_s: float,
+    ) -> int:
+        """As `send`, of bytes in memory that fill `to`: no thread has to read them.
+
+        Raises ValueError: they are not 1 to `max_piece_bytes`, or not as long as `to`.
+        """
+
+    async def fetch_bytes(
+        self, source: RemoteBuffer, *, owner: str, deadline_s: float
+    ) -> bytearray:
+        """All of `source` into memory; else as `fetch`. Raises ValueError as `send_bytes`."""
 
     async def close(self) -> None:
         """QP to ERR, drain; running moves end with an error first. Idempotent."""
@@ -301,6 +326,13 @@ class Fabric(Protocol):
 
     def dial(self) -> Link:
         """A client's end of a connection, QP in INIT. BusyError where max_sessions are open."""
+
+    def counters(self) -> FabricCounters: ...
+
+    def usage(self) -> FabricUsage: ...
+
+    def limit_staging(self, max_bytes: int) -> None:
+        """What one owner's moves hold at once, from now on, in whole slots; 0 is no limit."""
 
     async def close(self) -> None:
         """Close every lane first, then the device."""

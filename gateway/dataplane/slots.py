@@ -8,7 +8,7 @@ key's one by a single turn.
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from dataclasses import dataclass, field
 
 from gateway.errors import BusyError
@@ -31,13 +31,20 @@ class SlotPool:
     Args:
         count: how many there are, >= MOVE_SLOTS.
         max_waiting: moves that may wait for slots; one more is refused.
+
+    Attributes:
+        per_owner: most that one owner holds, though never less than a move needs; 0 is no limit.
+            Who has as many waits for its own to come back, while others are served.
     """
 
     def __init__(self, count: int, max_waiting: int) -> None:
         self._free = list(range(count))
         self._count = count
         self._max_waiting = max_waiting
+        self.per_owner = 0
         self._waiting = 0
+        self._owners: dict[int, str] = {}
+        self._held: Counter[str] = Counter()
         self._queues: OrderedDict[str, deque[_Waiter]] = OrderedDict()
 
     @property
@@ -45,8 +52,17 @@ class SlotPool:
         return self._count - len(self._free)
 
     @property
+    def count(self) -> int:
+        return self._count
+
+    @property
     def waiting(self) -> int:
         return self._waiting
+
+    @property
+    def waiters(self) -> dict[str, int]:
+        """How many wait, by owner."""
+        return {owner: len(queue) for owner, queue in self._queues.items()}
 
     async def take(self, owner: str, count: int) -> tuple[int, ...]:
         """`count` slots, 1..MOVE_SLOTS, once it is the owner's turn.
@@ -54,13 +70,17 @@ class SlotPool:
         Raises:
             BusyError: too many wait already.
         """
-        if not self._queues and len(self._free) >= count:
-            return self._grant(count)
+        if not self._queues and self._may_have(owner, count) and len(self._free) >= count:
+            return self._grant(owner, count)
         if self._waiting >= self._max_waiting:
-            raise BusyError("Too many RDMA requests wait for staging (rdma.max_waiting); retry.")
+            raise BusyError(
+                "Too many RDMA requests wait for staging (rdma.max_waiting); retry.",
+                limit="rdma.max_waiting",
+            )
         waiter = _Waiter(count)
         self._queues.setdefault(owner, deque()).append(waiter)
         self._waiting += 1
+        self._serve()  # those before it may wait for slots of their own
         try:
             return await waiter.granted
         except asyncio.CancelledError:
@@ -70,20 +90,38 @@ class SlotPool:
     def give_back(self, slots: tuple[int, ...]) -> None:
         """Nothing touches these slots any more."""
         self._free.extend(slots)
+        for slot in slots:
+            owner = self._owners.pop(slot)
+            self._held[owner] -= 1
+            if not self._held[owner]:
+                del self._held[owner]
         self._serve()
 
-    def _grant(self, count: int) -> tuple[int, ...]:
+    def _grant(self, owner: str, count: int) -> tuple[int, ...]:
         granted = tuple(self._free[-count:])
         del self._free[-count:]
+        self._owners |= dict.fromkeys(granted, owner)
+        self._held[owner] += count
         return granted
+
+    def _may_have(self, owner: str, count: int) -> bool:
+        """Whether an owner would keep below its bound with so many more."""
+        return not self.per_owner or self._held[owner] + count <= max(self.per_owner, MOVE_SLOTS)
+
+    def _next_owner(self) -> str | None:
+        """Whose turn it is among those that wait for others' slots."""
+        return next(
+            (one for one, queue in self._queues.items() if self._may_have(one, queue[0].count)),
+            None,
+        )
 
     def _serve(self) -> None:
         """Serve the owner whose turn it is, as long as there is enough for its oldest request.
 
         A larger request at the head is waited for: smaller ones that overtook it would starve it.
         """
-        while self._queues:
-            owner, queue = next(iter(self._queues.items()))
+        while (owner := self._next_owner()) is not None:
+            queue = self._queues[owner]
             if len(self._free) < queue[0].count:
                 return
             waiter = queue.popleft()
@@ -91,14 +129,17 @@ class SlotPool:
             self._queues.move_to_end(owner)
             if not queue:
                 del self._queues[owner]
-            waiter.granted.set_result(self._grant(waiter.count))
+            if not waiter.granted.cancelled():  # else its task has yet to hear that it was
+                waiter.granted.set_result(self._grant(owner, waiter.count))
 
     def _withdraw(self, owner: str, waiter: _Waiter) -> None:
         """The one who waited was cancelled, perhaps in the moment it was granted its slots."""
         if waiter.granted.done() and not waiter.granted.cancelled():
             self.give_back(waiter.granted.result())
             return
-        queue = self._queues[owner]
+        queue = self._queues.get(owner)
+        if queue is None or waiter not in queue:
+            return  # its turn came, and passed, while the cancellation was on its way here
         queue.remove(waiter)
         self._waiting -= 1
         if not queue:

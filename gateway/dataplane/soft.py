@@ -9,16 +9,15 @@ from __future__ import annotations
 import errno
 import mmap
 from contextlib import suppress
-from ipaddress import IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any
 
 from gateway.config import RdmaConfig
 from gateway.dataplane import binding
+from gateway.dataplane.networks import mapped, parse_networks
 from gateway.dataplane.port import FabricUnavailable
 
 NAME = "soft"
 PORT = 4791  # UDP destination port of RoCE v2 (IANA "roce")
-_IPV4_MAPPED_BITS = 96
 _LOOPBACK = "127.0.0.0/8"
 _KERNEL_HAS_PORT = (
     "the kernel's Soft-RoCE has it: use its device (rdma.fabric = verbs), or modprobe -r rdma_rxe"
@@ -31,7 +30,7 @@ def options(config: RdmaConfig) -> dict[str, Any]:
     Raises:
         FabricUnavailable: rdma.soft_address or rdma.allowed_networks is malformed.
     """
-    networks = [_network(text) for text in config.allowed_networks]
+    networks = parse_networks(config.allowed_networks)
     if len(networks) > binding.NETWORKS_MAX:
         raise FabricUnavailable(
             f"rdma.allowed_networks names {len(networks)} networks, at most "
@@ -137,26 +136,8 @@ def _address(text: str) -> bytes:
     if not text:
         return bytes(16)
     try:
-        return _mapped(text).packed
+        return mapped(text).packed
     except ValueError as error:
         raise FabricUnavailable(
             f"rdma.soft_address {text!r} is no IP address", "write one, as in 192.0.2.7"
         ) from error
-
-
-def _mapped(text: str) -> IPv6Address:
-    address = ip_address(text)
-    return address if isinstance(address, IPv6Address) else IPv6Address(f"::ffff:{address}")
-
-
-def _network(text: str) -> IPv6Network:
-    try:
-        network = ip_network(text)
-    except ValueError as error:
-        raise FabricUnavailable(
-            f"rdma.allowed_networks: {text!r} is no network", "write them as in 10.0.0.0/8,fd00::/8"
-        ) from error
-    if isinstance(network, IPv6Network):
-        return network
-    bits = _IPV4_MAPPED_BITS + network.prefixlen
-    return IPv6Network((_mapped(str(network.network_address)), bits))

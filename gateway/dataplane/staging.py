@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from gateway.dataplane.census import Occupancy
 from gateway.dataplane.port import Need
 from gateway.errors import BusyError, ClientError, S3Code
 
@@ -59,11 +60,18 @@ class Arena(Generic[L]):
         for length_bytes, lane in lanes:
             cls = self._classes.setdefault(length_bytes, _Class(length_bytes))
             cls.free.append((float("-inf"), lane))
+        self._leased = 0
         self._classes = dict(sorted(self._classes.items()))
 
     def __len__(self) -> int:
         """Lanes that are free or resting."""
         return sum(len(cls.free) for cls in self._classes.values())
+
+    def occupancy(self) -> Occupancy:
+        """What has become of its lanes, but for those that were lost."""
+        now_s = self._clock()
+        free = sum(ready_s <= now_s for cls in self._classes.values() for ready_s, _ in cls.free)
+        return Occupancy(free, self._leased, len(self) - free)
 
     def take(self, need: Need, length_bytes: int) -> L:
         """The free lane that wastes least: see `_candidates`.
@@ -83,13 +91,19 @@ class Arena(Generic[L]):
         for cls in self._candidates(need, length_bytes):
             lane = cls.take(now_s)
             if lane is not None:
+                self._leased += 1
                 return lane
         raise BusyError(self._exhausted)
 
     def give_back(self, length_bytes: int, lane: L) -> None:
         """`lane` is drained and recycled; it may be lent again after its rest."""
+        self._leased -= 1
         ready_s = self._clock() + self._quarantine_s
         self._classes[length_bytes].free.append((ready_s, lane))
+
+    def lose(self) -> None:
+        """A lane that was lent can't be lent again."""
+        self._leased -= 1
 
     def _candidates(self, need: Need, length_bytes: int) -> Iterator[_Class[L]]:
         """Classes in order of preference.

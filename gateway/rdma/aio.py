@@ -6,6 +6,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from gateway.errors import GatewayError
@@ -22,14 +23,13 @@ async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
     a task was cancelled. Whoever lends it to the next user too early corrupts that one's data.
     """
     task = asyncio.ensure_future(work)
-    interruption: asyncio.CancelledError | None = None
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError as error:
+        interruption = error
     while not task.done():
-        try:
+        with suppress(asyncio.CancelledError):
             await asyncio.wait({task})
-        except asyncio.CancelledError as error:
-            interruption = error
-    if interruption is None:
-        return task.result()
     if not task.cancelled():
         task.exception()  # seen; the interruption is what the caller learns
     raise interruption
@@ -77,12 +77,24 @@ class Alarm:
         self._clock = clock
         self._ring = ring
         self._timer: asyncio.TimerHandle | None = None
+        self._at_s = math.inf
 
     def set(self, at_s: float) -> None:
-        """Ring then, and not at any time set before; never, where it is infinity."""
+        """Ring then at the latest; never, where it is infinity.
+
+        Where it is to ring earlier already, that stays: whoever it wakes looks what is due, and
+        sets it again. So a deadline that moves on with each request costs no timer each time.
+        """
+        if self._at_s <= at_s < math.inf:
+            return
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        self._at_s = at_s
         if at_s < math.inf:
             delay_s = max(0.0, at_s - self._clock())
-            self._timer = asyncio.get_running_loop().call_later(delay_s, self._ring)
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._rings)
+
+    def _rings(self) -> None:
+        self._timer, self._at_s = None, math.inf
+        self._ring()

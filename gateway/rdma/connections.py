@@ -7,6 +7,7 @@ allowed, belongs to the first key that uses it; until then it counts against a c
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -39,7 +40,7 @@ class ConnectionTable:
         max_per_key: connections of one access key at once.
         max_unsigned: connections that no key has used yet.
         idle_timeout_s: until an unused one ends.
-        new_id: the source of ids: 128 unpredictable bits as 32 hex digits.
+        new_id: the source of ids: 32 hex digits that nobody can foresee.
     """
 
     def __init__(
@@ -58,18 +59,24 @@ class ConnectionTable:
     def __len__(self) -> int:
         return len(self._held)
 
+    def owners(self) -> Counter[str]:
+        """How many each access key has; of "" those that no key has used yet."""
+        return Counter(held.owner or "" for held in self._held.values())
+
     def check_room(self, owner: str | None) -> None:
         """Raises BusyError where this key, or unsigned clients, have as many as they may."""
         count = sum(held.owner == owner for held in self._held.values())
         if owner is None and count >= self._max_unsigned:
             raise BusyError(
                 "Too many RDMA connections wait for their first signed request "
-                "(rdma.max_unsigned_connections); retry."
+                "(rdma.max_unsigned_connections); retry.",
+                limit="rdma.max_unsigned_connections",
             )
         if owner is not None and count >= self._max_per_key:
             raise BusyError(
                 "This access key has as many RDMA connections as it may "
-                "(rdma.connections_per_key); close one, or retry."
+                "(rdma.connections_per_key); close one, or retry.",
+                limit="rdma.connections_per_key",
             )
 
     def add(self, owner: str | None, connection: Connection, now_s: float) -> Held:
@@ -95,20 +102,19 @@ class ConnectionTable:
         return tuple(
             held
             for held in self._held.values()
-            if held.users == 0
-            and (held.idle_since_s + self._idle_timeout_s <= now_s or not held.connection.usable)
+            if held.users == 0 and (self.deadline_s(held) <= now_s or not held.connection.usable)
         )
 
     def next_deadline_s(self) -> float:
         """When the next one may expire; infinity where none is idle."""
         return min(
-            (
-                held.idle_since_s + self._idle_timeout_s
-                for held in self._held.values()
-                if held.users == 0
-            ),
+            (self.deadline_s(held) for held in self._held.values() if held.users == 0),
             default=math.inf,
         )
+
+    def deadline_s(self, held: Held) -> float:
+        """When it expires, if nobody uses it until then."""
+        return held.idle_since_s + self._idle_timeout_s
 
     def all(self) -> Iterator[Held]:
         yield from tuple(self._held.values())

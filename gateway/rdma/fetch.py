@@ -9,25 +9,25 @@ from __future__ import annotations
 import asyncio
 import mmap
 import os
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import aclosing
+from typing import TypedDict
 
 from gateway.dataplane.port import Connection, RemoteBuffer
 from gateway.errors import InternalError
 from gateway.rdma.aio import to_the_end
-from gateway.rdma.movement import CHUNK_BYTES, conclude
+from gateway.rdma.movement import conclude, verified, windows_of
 from gateway.s3.body import Poured
 from gateway.s3.digest import Digester
 from gateway.s3.integrity import Declared
-from gateway.storage.port import ObjectReader, Staged
+from gateway.storage.port import ObjectReader, PassingStaged, Staged, StreamedReader
+from gateway.telemetry.traces import span
 from gateway.wire.checksums import Algorithm
 from gateway.wire.extent import Extent, FileExtent
 
 WINDOW_BYTES = 32 * 1024 * 1024
 """Moved by one call into C, within `transfer_timeout_s`; a multiple of any page size."""
 
-_INLINE_BYTES = 64 * 1024  # hashed at once: a thread would cost more
+_INLINE_BYTES = 64 * 1024  # hashed, or taken from the reader, at once: a thread would cost more
 
 
 class FetchedBody:
@@ -70,7 +70,8 @@ class FetchedBody:
         named = also | self._declared.checksums.keys()
         digester = Digester(named | {Algorithm.CRC64NVME})
         if self.length_bytes:
-            await self._fetch(staged, digester)
+            with span("data", path="rc"):
+                await self._fetch(staged, digester)
         return conclude(self._declared, digester, named)
 
     async def read(self, limit_bytes: int) -> bytes:
@@ -80,36 +81,35 @@ class FetchedBody:
     async def _fetch(self, staged: Staged, digester: Digester) -> None:
         fd = staged.fileno()
         if fd is not None:
-            await self._fetch_windows(fd, digester)
-            staged.written(self.length_bytes)
+            await self._fetch_windows(staged, fd, digester)
             return
-        with _scratch() as scratch:
-            for window in Extent(0, self.length_bytes).split(CHUNK_BYTES):
-                await self._move(window, FileExtent(scratch, 0, window.length_bytes))
-                data = os.pread(scratch, window.length_bytes, 0)
-                digester.update(data)
-                await staged.write(data)
+        for piece in Extent(0, self.length_bytes).split(self._connection.max_piece_bytes):
+            data = await self._connection.fetch_bytes(
+                _part(self._source, piece), owner=self._owner, deadline_s=self._window_timeout_s
+            )
+            await _hash_bytes(digester, data)
+            await staged.write(data)
 
-    async def _fetch_windows(self, fd: int, digester: Digester) -> None:
-        hashed: asyncio.Future[None] | None = None
+    async def _fetch_windows(self, staged: Staged, fd: int, digester: Digester) -> None:
+        hashed: asyncio.Future[int] | None = None
         try:
             for window in Extent(0, self.length_bytes).split(WINDOW_BYTES):
                 await self._move(window, FileExtent(fd, window.offset_bytes, window.length_bytes))
                 if hashed is not None:
-                    await asyncio.shield(hashed)
+                    await _account(staged, hashed)
                 hashed = asyncio.ensure_future(_hash(digester, fd, window))
+            if hashed is not None:
+                await _account(staged, hashed)
         finally:
             if hashed is not None:  # the file may be closed only when no thread is in it
                 await to_the_end(_result(hashed))
 
     async def _move(self, window: Extent, into: FileExtent) -> None:
-        source = replace(
-            self._source,
-            addr=self._source.addr + window.offset_bytes,
-            length_bytes=window.length_bytes,
-        )
         await self._connection.fetch(
-            source, into, owner=self._owner, deadline_s=self._window_timeout_s
+            _part(self._source, window),
+            into,
+            owner=self._owner,
+            deadline_s=self._window_timeout_s,
         )
 
 
@@ -136,53 +136,71 @@ async def send_object(
 
     Raises:
         TransportError: not all of it was acknowledged in time; the connection is over.
+        InternalError: it is not what was stored.
     """
 
-    async def send(files: Sequence[FileExtent], piece: Extent) -> None:
-        offset_bytes = piece.offset_bytes - extent.offset_bytes
-        await connection.send(
-            files,
-            replace(to, addr=to.addr + offset_bytes, length_bytes=piece.length_bytes),
+    def terms(piece: Extent) -> _Terms:
+        target = _part(to, Extent(piece.offset_bytes - extent.offset_bytes, piece.length_bytes))
+        last = piece.end_bytes == extent.end_bytes
+        return _Terms(
+            to=target,
             owner=owner,
-            cookie=cookie if piece.end_bytes == extent.end_bytes else None,
+            cookie=cookie if last else None,
             deadline_s=window_timeout_s,
         )
 
+    if extent.length_bytes > _INLINE_BYTES and isinstance(reader, StreamedReader):
+        async with aclosing(windows_of(reader, extent)) as windows:
+            async for lent, piece in windows:
+                await connection.send(lent, **terms(piece))
+        return
     for window in extent.split(WINDOW_BYTES):
-        files = reader.extents(window.offset_bytes, window.length_bytes)
+        small = window.length_bytes <= _INLINE_BYTES
+        files = None if small else reader.extents(window.offset_bytes, window.length_bytes)
         if files is not None:
-            await send(files, window)
-        else:
-            await _send_copied(reader, window, send)
-
-
-async def _send_copied(
-    reader: ObjectReader,
-    window: Extent,
-    send: Callable[[Sequence[FileExtent], Extent], Awaitable[None]],
-) -> None:
-    """The same for a storage without files: piece by piece through an anonymous one."""
-    with _scratch() as scratch:
-        for piece in window.split(CHUNK_BYTES):
+            async with verified(reader, window):
+                await connection.send(files, **terms(window))
+            continue
+        for piece in window.split(connection.max_piece_bytes):
             data = await reader.read(piece.offset_bytes, piece.length_bytes)
-            await send((FileExtent(scratch, 0, os.pwrite(scratch, data, 0)),), piece)
+            await connection.send_bytes(data, **terms(piece))
 
 
-@contextmanager
-def _scratch() -> Iterator[int]:
-    """An anonymous file for what passes through Python, where a storage has none."""
-    fd = os.memfd_create("rdma-window", os.MFD_CLOEXEC)
-    try:
-        yield fd
-    finally:
-        os.close(fd)
+class _Terms(TypedDict):
+    """Where a piece goes, in whose name, and what ends it."""
+
+    to: RemoteBuffer
+    owner: str
+    cookie: int | None
+    deadline_s: float
 
 
-async def _hash(digester: Digester, fd: int, window: Extent) -> None:
+def _part(whole: RemoteBuffer, part: Extent) -> RemoteBuffer:
+    """A stretch of the peer's buffer."""
+    return RemoteBuffer(whole.addr + part.offset_bytes, whole.rkey, part.length_bytes)
+
+
+async def _hash(digester: Digester, fd: int, window: Extent) -> int:
+    """Returns how many bytes were hashed: all of the window."""
     if window.length_bytes <= _INLINE_BYTES:
         digester.update(os.pread(fd, window.length_bytes, window.offset_bytes))
     else:
         await asyncio.to_thread(_hash_mapped, digester, fd, window)
+    return window.length_bytes
+
+
+async def _account(staged: Staged, hashed: asyncio.Future[int]) -> None:
+    """Nobody here needs a window any more once it is hashed: it may be passed on."""
+    staged.written(await asyncio.shield(hashed))
+    if isinstance(staged, PassingStaged):
+        await staged.room()
+
+
+async def _hash_bytes(digester: Digester, data: bytearray) -> None:
+    if len(data) <= _INLINE_BYTES:
+        digester.update(data)
+    else:
+        await asyncio.to_thread(digester.update, data)
 
 
 def _hash_mapped(digester: Digester, fd: int, window: Extent) -> None:
@@ -196,5 +214,5 @@ def _hash_mapped(digester: Digester, fd: int, window: Extent) -> None:
         digester.update(data)
 
 
-async def _result(future: asyncio.Future[None]) -> None:
+async def _result(future: asyncio.Future[int]) -> None:
     await future

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from gateway.auth.sigv4 import Verified, require_signed
@@ -18,19 +18,24 @@ from gateway.errors import ClientError, InternalError, S3Code
 from gateway.rdma.aio import to_the_end
 from gateway.rdma.journal import Entry
 from gateway.rdma.keeper import Keeper
+from gateway.rdma.live import LiveSession
 from gateway.rdma.movement import Deadline, LaneBody, deliver
 from gateway.rdma.orders import Order, Route, read_order
-from gateway.rdma.sessions import Event, Session, SessionTable, State, random_session_id
+from gateway.rdma.sessions import Event, Session, SessionTable, State
 from gateway.s3.body import Body
+from gateway.s3.notes import note_operation
 from gateway.s3.operations import GetObject, HeadBucket, ListParts, Operation, PutObject, UploadPart
 from gateway.s3.requester import Requester
 from gateway.s3.results import ObjectReply, Reply
+from gateway.telemetry import SHOWN_ID_DIGITS, trail
+from gateway.telemetry.traces import span
 from gateway.wire import rdma_headers as wire
 from gateway.wire.checksums import Algorithm, ChecksumType
 from gateway.wire.extent import Extent
 from gateway.wire.rc_token import RcToken, Transport
 from gateway.wire.rdma_headers import PrepareReply, ReadyReply, ReadyRequest, RemoteMemory
 from gateway.wire.request import RequestHead
+from gateway.wire.session_id import new_session_id
 
 Authorise = Callable[[Requester, Operation], Awaitable[None]]
 Perform = Callable[[Operation, Body | None, Requester], Awaitable[Reply]]
@@ -68,7 +73,7 @@ class HipobjService:
         authorise: raises AccessDenied where policy forbids the operation.
         perform: runs an authorised operation; a body is given for PutObject and UploadPart.
         clock: seconds, monotonic.
-        new_id: the source of session ids: 128 unpredictable bits as 32 hex digits.
+        new_id: the source of session ids: 32 hex digits that nobody can foresee.
     """
 
     def __init__(
@@ -80,7 +85,7 @@ class HipobjService:
         authorise: Authorise,
         perform: Perform,
         clock: Callable[[], float] = time.monotonic,
-        new_id: Callable[[], str] = random_session_id,
+        new_id: Callable[[], str] = new_session_id,
     ) -> None:
         self._fabric = fabric
         self._config = config
@@ -131,6 +136,20 @@ class HipobjService:
             received_bytes=self._received_bytes,
         )
 
+    def limit_staging(self, max_bytes: int) -> None:
+        """Of each access key's sessions, from now on; 0 is no limit."""
+        self._keeper.limit_staging(max_bytes)
+
+    def live(self) -> Iterator[LiveSession]:
+        """Every session there is."""
+        for session in self._keeper.sessions():
+            state, order = session.state.name.lower(), session.order
+            shown = LiveSession(session.id[:SHOWN_ID_DIGITS], "session", session.owner, state)
+            if order is not None:
+                what = f"{order.verb} {_entry(session, order).name}"
+                shown = replace(shown, what=what, size_bytes=order.size_bytes)
+            yield shown
+
     def expire(self) -> None:
         """Drop offers past their deadline; a timer of the service's own calls this too."""
         self._keeper.expire()
@@ -156,6 +175,7 @@ class HipobjService:
         await self._authorise(requester, order.operation)
         _check_size(order, self._config.max_transfer_bytes)
         with self._keeper.opening(_owner(requester)) as session:
+            trail().names(session.id)
             await self._look_ahead(order, requester)
             lane = session.lane = fabric.lease(order.need, order.size_bytes)
             await lane.dedicate(_owner(requester))
@@ -188,6 +208,7 @@ class HipobjService:
 
     async def _ready(self, head: RequestHead, requester: Requester) -> Reply:
         ready = wire.parse_ready(head)
+        trail().names(ready.session)
         return await self._keeper.claim(
             ready.session,
             _owner(requester),
@@ -206,6 +227,8 @@ class HipobjService:
         if order is None or lane is None:
             raise ValueError("only an offered session can be claimed")
         entry = _entry(session, order)
+        note_operation(trail(), order.operation)
+        trail().path = "rdma"
         started_s = self._clock()
         try:
             _check_ready(order, ready)
@@ -224,6 +247,7 @@ class HipobjService:
             entry.failed(self._clock() - started_s, error)
             raise
         self._count(order)
+        trail().moved_bytes = order.size_bytes
         entry.done(self._clock() - started_s, lane.carrier)
         return reply
 
@@ -239,9 +263,10 @@ class HipobjService:
         into = _client_buffer(ready, order)
         opened = await self._open(order, requester)
         try:
-            await deliver(
-                lane, opened.reader, opened.extent, into, cookie=order.cookie, deadline=deadline
-            )
+            with span("data", path="rdma"):
+                await deliver(
+                    lane, opened.reader, opened.extent, into, cookie=order.cookie, deadline=deadline
+                )
         finally:
             await to_the_end(opened.reader.close())
         return _done(order, opened, _whole_checksum(opened))

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from gateway.errors import GatewayError
+from gateway.telemetry import SHOWN_ID_DIGITS
 
 log = logging.getLogger("gateway.rdma")
-
-_SHOWN_ID_DIGITS = 8  # of a session or connection: enough to find it, too few to use it
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +35,16 @@ class Entry:
 
     def done(self, took_s: float, carrier: str) -> None:
         """It went well; `carrier` moved the bytes."""
+        values = self._values(took_s) | {
+            "outcome": "done",
+            "gigabytes_per_s": round(self.size_bytes / max(took_s, 1e-6) / 1e9, 3),
+            "carrier": carrier,
+        }
         log.info(
-            "rdma %s %s %d bytes %.3f s %.3f GB/s carrier=%s session=%s",
-            self.verb,
-            self.name,
-            self.size_bytes,
-            took_s,
-            self.size_bytes / max(took_s, 1e-6) / 1e9,
-            carrier,
-            self.session[:_SHOWN_ID_DIGITS],
+            "rdma %(verb)s %(object)s %(size_bytes)d bytes %(seconds).3f s "
+            "%(gigabytes_per_s).3f GB/s carrier=%(carrier)s session=%(session)s",
+            values,
+            extra={"fields": values},
         )
 
     def failed(self, took_s: float, error: BaseException) -> None:
@@ -56,12 +56,20 @@ class Entry:
                 reason = "cancelled"
             case _:
                 reason = type(error).__name__
+        values = self._values(took_s) | {"outcome": "failed", "reason": reason}
         log.warning(
-            "rdma %s %s %d bytes failed after %.3f s: %s session=%s",
-            self.verb,
-            self.name,
-            self.size_bytes,
-            took_s,
-            reason,
-            self.session[:_SHOWN_ID_DIGITS],
+            "rdma %(verb)s %(object)s %(size_bytes)d bytes failed after %(seconds).3f s: "
+            "%(reason)s session=%(session)s",
+            values,
+            extra={"fields": values},
         )
+
+    def _values(self, took_s: float) -> dict[str, object]:
+        """The fields of its line, for machines."""
+        return {
+            "verb": self.verb,
+            "object": self.name,
+            "size_bytes": self.size_bytes,
+            "seconds": round(took_s, 6),
+            "session": self.session[:SHOWN_ID_DIGITS],
+        }

@@ -125,6 +125,13 @@ class Keeper(Generic[OrderT]):
     def census(self) -> Mapping[State, int]:
         return self._table.census()
 
+    def limit_staging(self, max_bytes: int) -> None:
+        """Bound what each key's sessions may borrow, from now on; 0 is no limit."""
+        self._table.max_staging_bytes = max_bytes
+
+    def sessions(self) -> Iterator[Session[OrderT]]:
+        return iter(self._table)
+
     def _moved(self, session: Session[OrderT]) -> None:
         del self._moving[session.id]
         self.apply(session, Event.END)

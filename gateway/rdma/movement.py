@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 
 from gateway.dataplane.port import Lane, RemoteBuffer
@@ -16,7 +17,8 @@ from gateway.rdma.aio import to_the_end
 from gateway.s3.body import Poured
 from gateway.s3.digest import Digester
 from gateway.s3.integrity import Declared
-from gateway.storage.port import ObjectReader, Staged
+from gateway.storage.port import ObjectReader, Staged, StreamedReader
+from gateway.telemetry.traces import span
 from gateway.wire.checksums import Algorithm
 from gateway.wire.extent import Extent, FileExtent
 
@@ -83,7 +85,8 @@ class LaneBody:
             TransportError: it did not arrive, or not as announced.
             ClientError: BadDigest.
         """
-        await self._lane.received(self._cookie, self._size_bytes, self._deadline.left_s())
+        with span("data", path="rdma"):
+            await self._lane.received(self._cookie, self._size_bytes, self._deadline.left_s())
         self._arrived()
         return await to_the_end(self._keep(staged, also))
 
@@ -128,6 +131,31 @@ def conclude(declared: Declared, digester: Digester, named: frozenset[Algorithm]
     return Poured(digester.size_bytes, digester.md5, kept)
 
 
+@asynccontextmanager
+async def verified(reader: ObjectReader, extent: Extent) -> AsyncIterator[None]:
+    """Let the storage verify what the block moves through `extents`, meanwhile if it is long.
+
+    It ends when both are over. Raises InternalError, also after all was moved: then it must not be
+    told as a success.
+    """
+    if extent.length_bytes <= CHUNK_BYTES:  # a task would cost more
+        yield
+        await reader.verify(extent.offset_bytes, extent.length_bytes)
+        return
+    verdict = asyncio.ensure_future(reader.verify(extent.offset_bytes, extent.length_bytes))
+    try:
+        yield
+    except BaseException:
+        verdict.cancel()
+        await to_the_end(_over(verdict))
+        raise
+    await verdict
+
+
+async def _over(task: asyncio.Future[None]) -> None:
+    await asyncio.gather(task, return_exceptions=True)
+
+
 async def deliver(
     lane: Lane,
     reader: ObjectReader,
@@ -152,11 +180,13 @@ async def deliver(
 
     Raises:
         TransportError: not all of it was acknowledged before the deadline.
+        InternalError: it is not what was stored.
     """
     try:
         files = reader.extents(extent.offset_bytes, extent.length_bytes)
         if files is not None:
-            await lane.send_extents(files, to, cookie, deadline.left_s())
+            async with verified(reader, extent):
+                await lane.send_extents(files, to, cookie, deadline.left_s())
         else:
             await _deliver_copied(lane, reader, extent, to, cookie=cookie, deadline=deadline)
     except BaseException:
@@ -173,23 +203,47 @@ async def _deliver_copied(
     cookie: int,
     deadline: Deadline,
 ) -> None:
-    """The same for a storage without files: piece by piece through an anonymous one."""
+    """The same for a storage without files: piece by piece through anonymous ones."""
+    if isinstance(reader, StreamedReader):
+        pieces = windows_of(reader, extent)
+    else:
+        pieces = _copies_of(reader, extent)
+    async with aclosing(pieces):
+        try:
+            async for files, piece in pieces:
+                into = replace(
+                    to,
+                    addr=to.addr + piece.offset_bytes - extent.offset_bytes,
+                    length_bytes=piece.length_bytes,
+                )
+                last = piece.end_bytes == extent.end_bytes
+                await lane.send_extents(files, into, cookie if last else None, deadline.left_s())
+        except BaseException:
+            await to_the_end(lane.close())  # before the files that it may still read
+            raise
+
+
+Piece = tuple[Sequence[FileExtent], Extent]
+"""Where a piece of an object lies for now, and which."""
+
+
+async def windows_of(reader: StreamedReader, extent: Extent) -> AsyncGenerator[Piece, None]:
+    """An extent in the windows that its storage fetches it through; each lasts until the next."""
+    reader.expect(extent.offset_bytes, extent.length_bytes)
+    left = extent
+    while left.length_bytes:
+        files = await reader.window(left.offset_bytes, left.length_bytes)
+        piece = Extent(left.offset_bytes, sum(file.length_bytes for file in files))
+        yield files, piece
+        left = Extent(piece.end_bytes, left.end_bytes - piece.end_bytes)
+
+
+async def _copies_of(reader: ObjectReader, extent: Extent) -> AsyncGenerator[Piece, None]:
+    """An extent copied into a file of ours, piece by piece; each lasts until the next."""
     fd = os.memfd_create("rdma-get", os.MFD_CLOEXEC)
     try:
         for piece in extent.split(CHUNK_BYTES):
-            length_bytes = os.pwrite(
-                fd, await reader.read(piece.offset_bytes, piece.length_bytes), 0
-            )
-            into = replace(
-                to,
-                addr=to.addr + piece.offset_bytes - extent.offset_bytes,
-                length_bytes=length_bytes,
-            )
-            last = piece.end_bytes == extent.end_bytes
-            files = (FileExtent(fd, 0, length_bytes),)
-            await lane.send_extents(files, into, cookie if last else None, deadline.left_s())
-    except BaseException:
-        await to_the_end(lane.close())  # before the file that it may still read
-        raise
+            data = await reader.read(piece.offset_bytes, piece.length_bytes)
+            yield (FileExtent(fd, 0, os.pwrite(fd, data, 0)),), piece
     finally:
         os.close(fd)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from gateway.auth.sigv4 import Verified, require_signed
@@ -17,13 +17,15 @@ from gateway.dataplane.port import Fabric
 from gateway.errors import ClientError, S3Code
 from gateway.rdma.aio import Alarm, Background
 from gateway.rdma.connections import ConnectionTable, Held
+from gateway.rdma.live import LiveSession
 from gateway.rdma.orders import peer_of
-from gateway.rdma.sessions import random_session_id
 from gateway.s3.results import Reply
+from gateway.telemetry import SHOWN_ID_DIGITS, trail
 from gateway.wire import rc_connection as wire
 from gateway.wire.rc_token import RcToken, Transport
 from gateway.wire.rdma_headers import unsupported
 from gateway.wire.request import RequestHead
+from gateway.wire.session_id import new_session_id
 
 _PATHS = frozenset({wire.CONNECT_PATH, wire.DISCONNECT_PATH})
 
@@ -37,7 +39,7 @@ class ConnectionService:
         fabric: the opened port, or None where RDMA is off: then nothing connects.
         config: limits and deadlines.
         clock: seconds, monotonic.
-        new_id: the source of connection ids: 128 unpredictable bits as 32 hex digits.
+        new_id: the source of connection ids: 32 hex digits that nobody can foresee.
     """
 
     def __init__(
@@ -46,7 +48,7 @@ class ConnectionService:
         config: RdmaConfig,
         *,
         clock: Callable[[], float] = time.monotonic,
-        new_id: Callable[[], str] = random_session_id,
+        new_id: Callable[[], str] = new_session_id,
     ) -> None:
         self._fabric = fabric
         self._config = config
@@ -88,6 +90,22 @@ class ConnectionService:
         """How many are open."""
         return len(self._table)
 
+    def owners(self) -> Mapping[str, int]:
+        """How many each access key has open; of "" those that no key has used yet."""
+        return self._table.owners()
+
+    def live(self) -> Iterator[LiveSession]:
+        """Every connection there is."""
+        for held in self._table.all():
+            yield LiveSession(
+                held.id[:SHOWN_ID_DIGITS],
+                "connection",
+                held.owner or "",
+                "busy" if held.users else "idle",
+                running=held.users,
+                idle_s=0.0 if held.users else self._clock() - held.idle_since_s,
+            )
+
     @contextmanager
     def lend(self, connection_id: str, owner: str) -> Iterator[Held | None]:
         """The key's connection of that id, for one request; None where there is none to use."""
@@ -102,7 +120,8 @@ class ConnectionService:
             held.users -= 1
             held.idle_since_s = self._clock()
             self._end_if_broken(held)
-            self._watch()
+            if not self._stopping:
+                self._alarm.set(self._table.deadline_s(held))
 
     async def stop(self, grace_s: float) -> None:
         """End every connection; moves that run end with an error. Call it before the fabric's."""
@@ -142,6 +161,7 @@ class ConnectionService:
             self._background.start(connection.close())
             raise
         held = self._table.add(owner, connection, self._clock())
+        trail().names(held.id)
         self._watch()
         local = connection.local
         token = RcToken(

@@ -26,6 +26,8 @@ from gateway.s3.body import Body
 from gateway.s3.integrity import Declared
 from gateway.s3.operations import GetObject, PutObject, UploadPart
 from gateway.s3.results import ObjectReply, Reply
+from gateway.telemetry import trail
+from gateway.telemetry.traces import span
 from gateway.wire.rc_connection import TransferToken, parse_cookie
 from gateway.wire.rdma_headers import BYTES_TRANSFERRED, REPLY, TOKEN
 from gateway.wire.request import RequestHead
@@ -91,6 +93,7 @@ class Carriage:
         with self._connections.lend(token.connection, owner) as held:
             if held is None:
                 return None
+            trail().names(held.id)
             if isinstance(operation, GetObject):
                 return await self._get(head, operation, held, token, perform)
             return await self._put(head, operation, verified, held, token, perform)
@@ -139,7 +142,7 @@ class Carriage:
         cookie: int | None,
     ) -> None:
         length_bytes = opened.extent.length_bytes
-        with self._journal("GET", operation, held, length_bytes):
+        with self._journal("GET", operation, held, length_bytes), span("data", path="rc"):
             if length_bytes:
                 await send_object(
                     held.connection,
@@ -154,6 +157,7 @@ class Carriage:
 
     def _decline(self, opened: ObjectReply) -> Reply:
         self._declined += 1
+        trail().path = "http"
         return replace(opened, headers=(*opened.headers, DECLINED))
 
     async def _put(
@@ -175,7 +179,10 @@ class Carriage:
             window_timeout_s=self._window_timeout_s,
         )
         with self._journal("PUT", operation, held, token.size_bytes):
-            reply = await perform(body)
+            try:
+                reply = await perform(body)
+            except TransportError as error:  # section 4 knows one: a timeout is RDMATransferFailed
+                raise TransportError(error.message) from error
         self._received_bytes += token.size_bytes
         return _moved(reply, token.size_bytes)
 
@@ -189,6 +196,7 @@ class Carriage:
     ) -> Iterator[None]:
         """Count and log a transfer, however it ends."""
         entry = Entry(verb, operation.bucket, operation.key, length_bytes, held.id)
+        trail().path = "rc"
         begun_s = self._clock()
         try:
             yield
@@ -197,6 +205,7 @@ class Carriage:
             entry.failed(self._clock() - begun_s, error)
             raise
         self._transfers += 1
+        trail().moved_bytes = length_bytes
         entry.done(self._clock() - begun_s, held.connection.carrier)
 
 

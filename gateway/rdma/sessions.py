@@ -16,9 +16,8 @@ lane is given back exactly once, whatever happens. Times are numbers that the ca
 from __future__ import annotations
 
 import math
-import secrets
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from types import MappingProxyType
@@ -26,6 +25,7 @@ from typing import Generic, TypeVar
 
 from gateway.dataplane.port import Lane
 from gateway.errors import BusyError, ClientError, S3Code
+from gateway.wire.session_id import new_session_id
 
 OrderT = TypeVar("OrderT")
 
@@ -98,7 +98,7 @@ class Session(Generic[OrderT]):
     """One session. Only its table changes `state` and `deadline_s`.
 
     Attributes:
-        id: 32 hex digits, 128 random bits: knowing it is not enough, its owner must sign.
+        id: 32 hex digits, 120 random bits: knowing it is not enough, its owner must sign.
         owner: the access key that prepared it.
         lane: what it borrowed, from PREPARE until CLOSED.
         order: what was agreed at PREPARE; None while OPENING.
@@ -113,11 +113,6 @@ class Session(Generic[OrderT]):
     deadline_s: float = math.inf
 
 
-def random_session_id() -> str:
-    """128 bits of the system's randomness as 32 lower-case hex digits."""
-    return secrets.token_hex(16)
-
-
 @dataclass(slots=True)
 class SessionTable(Generic[OrderT]):
     """All sessions of the gateway, bounded in number, whole and per access key.
@@ -127,12 +122,15 @@ class SessionTable(Generic[OrderT]):
         max_sessions_per_key: RdmaConfig.max_sessions_per_key, > 0.
         prepare_timeout_s: how long an offer stands without READY.
         new_id: the source of session ids.
+        max_staging_bytes: LimitsConfig.staging_bytes; a key that holds as much gets no further
+            session. 0 is no limit.
     """
 
     max_sessions: int
     max_sessions_per_key: int
     prepare_timeout_s: float
-    new_id: Callable[[], str] = random_session_id
+    new_id: Callable[[], str] = new_session_id
+    max_staging_bytes: int = 0
     _sessions: dict[str, Session[OrderT]] = field(default_factory=dict)
     _owned: Counter[str] = field(default_factory=Counter)
     _stopped: bool = False
@@ -147,12 +145,21 @@ class SessionTable(Generic[OrderT]):
             raise BusyError("The gateway is shutting down and takes no new RDMA sessions.")
         if len(self._sessions) >= self.max_sessions:
             raise BusyError(
-                f"All {self.max_sessions} RDMA sessions (rdma.max_sessions) are in use."
+                f"All {self.max_sessions} RDMA sessions (rdma.max_sessions) are in use.",
+                limit="rdma.max_sessions",
             )
         if self._owned[owner] >= self.max_sessions_per_key:
             raise BusyError(
                 f"This access key holds all {self.max_sessions_per_key} RDMA sessions that one "
-                "key may (rdma.max_sessions_per_key)."
+                "key may (rdma.max_sessions_per_key).",
+                limit="rdma.max_sessions_per_key",
+            )
+        held_bytes = self.staging_bytes(owner)
+        if self.max_staging_bytes and held_bytes >= self.max_staging_bytes:
+            raise BusyError(
+                f"This access key's sessions hold {held_bytes} bytes of RDMA staging; it may hold "
+                f"{self.max_staging_bytes} (limits.staging_bytes).",
+                limit="limits.staging_bytes",
             )
         session = Session[OrderT](self.new_id(), owner)
         if session.id in self._sessions:
@@ -160,6 +167,11 @@ class SessionTable(Generic[OrderT]):
         self._sessions[session.id] = session
         self._owned[owner] += 1
         return session
+
+    def staging_bytes(self, owner: str) -> int:
+        """What a key's sessions have borrowed."""
+        lanes = (one.lane for one in self._sessions.values() if one.owner == owner)
+        return sum(lane.buffer.length_bytes for lane in lanes if lane is not None)
 
     def offer(self, session: Session[OrderT], order: OrderT, now_s: float) -> None:
         """PREPARE succeeded: its owner may claim the session until `prepare_timeout_s` from now.
@@ -232,6 +244,9 @@ class SessionTable(Generic[OrderT]):
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    def __iter__(self) -> Iterator[Session[OrderT]]:
+        return iter(tuple(self._sessions.values()))
 
     def census(self) -> Mapping[State, int]:
         """How many sessions are in each state, zeros included."""

@@ -27,6 +27,7 @@ from gateway.s3.policy_facts import policy_facts
 from gateway.s3.public_access import PublicAccess, public_access
 from gateway.s3.requester import Requester
 from gateway.storage.port import BucketInfo, ObjectAttributes, ObjectInfo, Storage
+from gateway.telemetry import trail
 from gateway.wire.grants import NO_ACL_HEADERS, Permission, effective_grants
 
 _log = logging.getLogger(__name__)
@@ -64,6 +65,7 @@ async def authorise(operation: Operation, requester: Requester, storage: Storage
             raise _denied()
         return
     bucket = await storage.head_bucket(name)
+    trail().bucket_owner = bucket.owner or OWNER_ID
     case = _Case.of(bucket, requester)
     if case.owner_asks and case.policy is None and operation.action not in _LIST_OF_OBJECT:
         return

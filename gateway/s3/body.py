@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from gateway.auth.post_policy import SizeRange
+from gateway.errors import ClientError, S3Code
 from gateway.storage.port import Staged
 from gateway.wire.checksums import Algorithm
 from gateway.wire.form_data import FormFields
@@ -64,3 +65,20 @@ class Form(Body, Protocol):
             head: their digests, as a PUT's headers.
             size: how long it may be; `pour` raises EntityTooLarge and EntityTooSmall.
         """
+
+
+def refuse_longer(size_bytes: int | None, limit_bytes: int) -> None:
+    """Hold a write's announced length to `max_object_bytes`, before anything is staged or moves.
+
+    Raises:
+        ClientError: EntityTooLarge.
+    """
+    if size_bytes is not None and size_bytes > limit_bytes:
+        raise too_large(size_bytes, limit_bytes)
+
+
+def too_large(proposed_bytes: int | None, limit_bytes: int) -> ClientError:
+    """EntityTooLarge, with what S3 says beside it."""
+    details = {} if proposed_bytes is None else {"ProposedSize": str(proposed_bytes)}
+    details["MaxSizeAllowed"] = str(limit_bytes)
+    return ClientError(S3Code.ENTITY_TOO_LARGE, details=details)

@@ -14,7 +14,7 @@ from gateway.config import MIB
 from gateway.errors import ClientError, S3Code
 from gateway.s3.body import Body
 from gateway.s3.context import Context
-from gateway.s3.digest import composite_checksum, composite_etag, full_object_checksum
+from gateway.s3.digest import composite_checksum, full_object_checksum
 from gateway.s3.documents import checksum_elements, leaf, quoted, version_header
 from gateway.s3.multipart import upload_checksum
 from gateway.s3.operations import CompleteMultipartUpload
@@ -27,7 +27,7 @@ from gateway.storage.port import (
     Storage,
     UploadInfo,
 )
-from gateway.wire.checksums import Algorithm, ChecksumType
+from gateway.wire.checksums import Algorithm, ChecksumType, composite_etag
 from gateway.wire.conditional import unquote_etag
 from gateway.wire.xml import document, parse_xml, url_encode
 
@@ -78,10 +78,18 @@ async def _finished_before(
     info = await storage.completed_upload(operation.bucket, operation.key, operation.upload_id)
     if info is None:
         return None
-    same = [(part.number, part.etag) for part in info.parts] == [
-        (part.number, part.etag) for part in listed
-    ]
-    return info if same else None
+    return info if _is_of(info, listed) else None
+
+
+def _is_of(info: ObjectInfo, listed: Sequence[_Listed]) -> bool:
+    """Whether an object was made of these parts."""
+    if info.parts:
+        made_of = [(part.number, part.etag) for part in info.parts]
+        return made_of == [(part.number, part.etag) for part in listed]
+    try:  # a storage that keeps no list of them: the ETag is made of theirs
+        return info.etag == _etag(listed)
+    except ValueError:  # what is listed is no MD5
+        return False
 
 
 def _parse(data: bytes, limit_bytes: int) -> tuple[_Listed, ...]:
@@ -176,19 +184,35 @@ def _draft(
             "must use the same checksum mode.",
         )
     checksum = _whole_checksum(algorithm, kind, parts)
-    _verify_claims(operation.checksums, algorithm, checksum)
+    if checksum is not None:
+        _verify_claims(operation.checksums, algorithm, checksum)
+    elif operation.checksums:
+        raise ClientError(
+            S3Code.NOT_IMPLEMENTED,
+            "The storage keeps no checksums of parts, so that a claim about the whole object can't "
+            "be verified; complete the upload without it.",
+        )
     return ObjectDraft(
         size_bytes=size_bytes,
-        etag=composite_etag([bytes.fromhex(part.etag) for part in parts]),
+        etag=_etag(parts),
         attributes=upload.attributes,
-        checksums={algorithm: checksum},
+        checksums={} if checksum is None else {algorithm: checksum},
         checksum_type=kind,
         owner=upload.owner,
     )
 
 
-def _whole_checksum(algorithm: Algorithm, kind: ChecksumType, parts: Sequence[PartInfo]) -> str:
-    values = [part.checksums[algorithm] for part in parts]
+def _etag(parts: Sequence[PartInfo | _Listed]) -> str:
+    return composite_etag([bytes.fromhex(part.etag) for part in parts])
+
+
+def _whole_checksum(
+    algorithm: Algorithm, kind: ChecksumType, parts: Sequence[PartInfo]
+) -> str | None:
+    """None where the storage did not keep the parts' own."""
+    values = [part.checksums[algorithm] for part in parts if algorithm in part.checksums]
+    if len(values) < len(parts):
+        return None
     if kind is ChecksumType.COMPOSITE:
         return composite_checksum(algorithm, values)
     sizes = (part.size_bytes for part in parts)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from gateway.errors import ClientError, S3Code
 from gateway.s3.authorship import author
-from gateway.s3.body import Body, Poured
+from gateway.s3.body import Body, Poured, refuse_longer
 from gateway.s3.context import Context
 from gateway.s3.documents import (
     checksum_elements,
@@ -25,7 +25,8 @@ from gateway.s3.operations import (
 )
 from gateway.s3.results import Reply, XmlReply
 from gateway.s3.staging import SourceBody, opened_source, staged_bytes
-from gateway.storage.port import ObjectDraft, PartInfo, UploadInfo
+from gateway.storage.port import Destination, ObjectDraft, PartInfo, UploadInfo
+from gateway.telemetry import trail
 from gateway.wire.byte_range import RangeSpec
 from gateway.wire.checksums import Algorithm, ChecksumType
 from gateway.wire.extent import Extent
@@ -74,8 +75,6 @@ async def upload_part_copy(operation: UploadPartCopy, context: Context) -> XmlRe
     """A part whose body is another object, or a range of it."""
     async with opened_source(operation.source, context) as reader:
         extent = _source_extent(operation.source_range, reader.info.size_bytes)
-        if extent.length_bytes > context.limits.max_object_bytes:
-            raise ClientError(S3Code.ENTITY_TOO_LARGE)
         target = UploadPart(
             operation.bucket, operation.key, operation.upload_id, operation.part_number
         )
@@ -99,11 +98,14 @@ def upload_checksum(upload: UploadInfo) -> tuple[Algorithm, ChecksumType]:
 
 async def _store_part(operation: UploadPart, body: Body, context: Context) -> PartInfo:
     """Stage, pour, commit, with the checksum that completing the upload will need."""
+    refuse_longer(body.length_bytes, context.limits.max_object_bytes)
     storage, bucket, key = context.storage, operation.bucket, operation.key
     upload = await storage.head_upload(bucket, key, operation.upload_id)
     needed, _ = upload_checksum(upload)
-    async with staged_bytes(storage, bucket, body.length_bytes) as staged:
+    destination = Destination(key, upload_id=operation.upload_id, number=operation.part_number)
+    async with staged_bytes(storage, bucket, body.length_bytes, destination) as staged:
         poured = await body.pour(staged, frozenset({needed}))
+        trail().object_bytes = poured.size_bytes
         draft = ObjectDraft(
             size_bytes=poured.size_bytes,
             etag=poured.md5.hex(),

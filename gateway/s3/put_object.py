@@ -6,13 +6,14 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutObject.html
 from __future__ import annotations
 
 from gateway.s3.authorship import author
-from gateway.s3.body import Body
+from gateway.s3.body import Body, refuse_longer
 from gateway.s3.context import Context
 from gateway.s3.documents import checksum_headers, quoted, version_header
 from gateway.s3.operations import PutObject
 from gateway.s3.results import Reply
 from gateway.s3.staging import staged_bytes
-from gateway.storage.port import ObjectDraft, ObjectInfo
+from gateway.storage.port import Destination, ObjectDraft, ObjectInfo
+from gateway.telemetry import trail
 from gateway.wire.checksums import Algorithm
 
 
@@ -36,10 +37,15 @@ async def store_object(
         context: the request's.
         also: checksums to compute and keep, besides those the client declared.
     """
+    refuse_longer(body.length_bytes, context.limits.max_object_bytes)
     bucket, storage = operation.bucket, context.storage
     authored = await author(bucket, operation.attributes, operation.acl, context)
-    async with staged_bytes(storage, bucket, body.length_bytes) as staged:
+    destination = Destination(
+        operation.key, authored.attributes, authored.owner, operation.conditions
+    )
+    async with staged_bytes(storage, bucket, body.length_bytes, destination) as staged:
         poured = await body.pour(staged, also)
+        trail().object_bytes = poured.size_bytes
         draft = ObjectDraft(
             size_bytes=poured.size_bytes,
             etag=poured.md5.hex(),

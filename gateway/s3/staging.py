@@ -13,7 +13,7 @@ from gateway.s3.body import Poured
 from gateway.s3.context import Context
 from gateway.s3.digest import Digester
 from gateway.s3.operations import CopySource, GetObject
-from gateway.storage.port import ObjectReader, Staged, Storage
+from gateway.storage.port import Destination, ObjectReader, Staged, Storage, StreamedReader
 from gateway.wire.checksums import Algorithm
 from gateway.wire.conditional import Outcome, evaluate
 from gateway.wire.extent import Extent
@@ -25,10 +25,13 @@ _INLINE_BYTES = 64 * 1024  # hashing less than this is cheaper than a trip to a 
 
 @asynccontextmanager
 async def staged_bytes(
-    storage: Storage, bucket: str, size_hint_bytes: int | None
+    storage: Storage,
+    bucket: str,
+    size_hint_bytes: int | None,
+    destination: Destination | None = None,
 ) -> AsyncIterator[Staged]:
     """A place for bytes; discarded at the end, which after a commit does nothing."""
-    staged = await storage.stage(bucket, size_hint_bytes)
+    staged = await storage.stage(bucket, size_hint_bytes, destination)
     try:
         yield staged
     finally:
@@ -66,6 +69,8 @@ class SourceBody:
     async def pour(self, staged: Staged, also: frozenset[Algorithm] = frozenset()) -> Poured:
         """Copy chunk by chunk, hashing one in a thread while it is written."""
         digester = Digester(also or {Algorithm.CRC64NVME})
+        if isinstance(self._reader, StreamedReader):
+            self._reader.expect(self._extent.offset_bytes, self._extent.length_bytes)
         offset_bytes = self._extent.offset_bytes
         while offset_bytes < self._extent.end_bytes:
             length_bytes = min(_COPY_CHUNK_BYTES, self._extent.end_bytes - offset_bytes)

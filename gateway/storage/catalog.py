@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from gateway.storage import lookup, rules
-from gateway.storage.pieces import Dropped, Pieces
+from gateway.storage.pieces import Dropped, Pieces, Placed
 from gateway.storage.port import (
     BucketInfo,
     Deletion,
@@ -81,17 +81,18 @@ class Catalog:
     # Objects
 
     def put_object(
-        self, bucket: str, key: str, file: str, draft: ObjectDraft, conditions: Conditions
+        self, bucket: str, key: str, placed: Placed, draft: ObjectDraft, conditions: Conditions
     ) -> ObjectInfo:
-        """Publish a data file as the object, if the conditions hold now.
+        """Publish bytes that are in their place as the object, if the conditions hold now.
 
         Raises NoSuchBucket, PreconditionFailed, NoSuchKey.
         """
         version_id = rules.version_id_for(lookup.versioning(self._db, bucket))
         self._versions.judge(bucket, key, conditions)
         info = rules.published(bucket, key, version_id, draft, self._clock())
-        self._pieces.insert(file, file, rules.published_part(0, draft, info.modified_ns))
-        self._versions.add(info, content=file)
+        part = rules.published_part(0, draft, info.modified_ns)
+        self._pieces.insert(placed.name, placed, part)
+        self._versions.add(info, content=placed.name)
         return info
 
     def update_object(

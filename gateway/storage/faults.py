@@ -11,11 +11,11 @@ from pathlib import Path
 from gateway.errors import InternalError
 
 _REMEDIES = {
-    errno.ENOSPC: "free space on that file system, or move store.root to a larger one",
-    errno.EDQUOT: "raise the disk quota of the gateway's user, or move store.root",
+    errno.ENOSPC: "free space on that file system, or move the storage to a larger one",
+    errno.EDQUOT: "raise the disk quota of the gateway's user, or move the storage",
     errno.EIO: "the disk reports a failure: see the kernel's log, restore from a replica",
     errno.EROFS: "the file system is read-only: remount it read-write",
-    errno.EACCES: "give the gateway's user the right to read and write below store.root",
+    errno.EACCES: "give the gateway's user the right to read and write there",
     errno.EMFILE: "raise the limit on open files (ulimit -n, LimitNOFILE=)",
     errno.ENFILE: "raise the system's limit on open files (fs.file-max)",
     errno.ENOENT: "a data file is gone: something other than the gateway removed it",

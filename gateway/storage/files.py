@@ -3,24 +3,35 @@
 Layout of the root, which belongs to the gateway's user alone (directories 0700, files 0600)::
 
     catalog.db            which files are which objects (tables.py)
-    lock                  the process that has the store open (lock.py)
+    lock                  held by the processes that have the store open (lock.py)
+    generation            tells them that a bucket changed (bucket_cache.py)
     objects/ab/<name>ab   data files: 32 hex digits, in the directory of their last two
     staging/              where unnamed files live, or named ones where the file system has none
+    lost+found/           what fsck found that no row names
 """
 
 from __future__ import annotations
 
 import os
 import re
+import secrets
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
 from gateway.config import Durability
+from gateway.storage import blocks
 from gateway.storage.faults import disk_fault, on_disk
 from gateway.storage.rules import fresh_id
+from gateway.storage.staged import write_all
+from gateway.storage.unnamed import can_link_unnamed, link_unnamed
 
 _NAME = re.compile(r"[0-9a-f]{32}")
 _SHARDS = tuple(f"{number:02x}" for number in range(256))
+SHARD_RUN = 256
+"""How many new files go into one directory before the next one's turn: files that are published
+together share a directory, and so the wait for its entries to reach the disk."""
 _OPEN_STAGED = os.O_RDWR | os.O_CLOEXEC
 
 
@@ -29,7 +40,7 @@ class DataFiles:
 
     Args:
         root: an existing directory.
-        durability: FULL syncs a file's data and its directory, DATA the data only.
+        durability: FULL and DATA sync a file's data; FULL its directory, too.
     """
 
     def __init__(self, root: Path, durability: Durability) -> None:
@@ -37,56 +48,73 @@ class DataFiles:
         self._staging = root / "staging"
         self._durability = durability
         self._unnamed = True
+        self._since_ns = 0
+        self._made = count(secrets.randbelow(len(_SHARDS)) * SHARD_RUN)
+
+    def name_from(self, since_ns: int) -> None:
+        """Names given from now on are of this time or later, whatever the clock says."""
+        self._since_ns = since_ns
 
     def prepare(self) -> None:
         """Make the directories and learn whether the file system knows O_TMPFILE."""
         with on_disk("preparing", self._objects.parent):
-            shards = (self._objects / shard for shard in _SHARDS)
-            for directory in (self._staging, self._objects, *shards):
+            for directory in (self._staging, self._objects):
                 directory.mkdir(mode=0o700, exist_ok=True)
+            for shard in sorted(set(_SHARDS) - set(os.listdir(self._objects))):
+                (self._objects / shard).mkdir(mode=0o700, exist_ok=True)
             if self._durability is Durability.FULL:
-                _sync_directory(self._objects)
-                _sync_directory(self._objects.parent)
-            self._unnamed = self._can_link_unnamed()
-
-    def _can_link_unnamed(self) -> bool:
-        """O_TMPFILE needs the file system, linking it /proc (open(2)): try both."""
-        name = self._staging / fresh_id(0)
-        try:
-            fd = os.open(self._staging, os.O_TMPFILE | _OPEN_STAGED, 0o600)
-            try:
-                _link_unnamed(fd, name)
-            finally:
-                os.close(fd)
-            name.unlink()
-        except OSError:
-            return False
-        return True
+                sync_directory(self._objects)
+                sync_directory(self._objects.parent)
+            with _opened(self._staging) as staging:
+                self._unnamed = can_link_unnamed(staging)
 
     def create(self, now_ns: int) -> tuple[int, str]:
         """A new file: (its descriptor, the name it will have)."""
-        name = fresh_id(now_ns)
+        name = self._fresh_name(now_ns)
         with on_disk("creating a file in", self._staging):
             if self._unnamed:
                 return os.open(self._staging, os.O_TMPFILE | _OPEN_STAGED, 0o600), name
             flags = os.O_CREAT | os.O_EXCL | _OPEN_STAGED
             return os.open(self._staging / name, flags, 0o600), name
 
+    def _fresh_name(self, now_ns: int) -> str:
+        shard = _SHARDS[next(self._made) // SHARD_RUN % len(_SHARDS)]
+        return fresh_id(max(now_ns, self._since_ns))[: -len(shard)] + shard
+
     def publish(self, fd: int, name: str) -> None:
-        """Sync the data, give the file its name, sync the directory: in this order.
+        """Put the sums behind the data, sync both, and give the file its name.
+
+        `sync_directory` then makes the name durable.
 
         Raises InternalError; then the file has no name, or loses it with `remove`.
         """
         path = self.path(name)
+        with on_disk("summing", path):
+            size_bytes = os.fstat(fd).st_size
+            write_all(fd, memoryview(blocks.file_sums(fd, size_bytes)), size_bytes)
         with on_disk("syncing", path):
             if self._durability is not Durability.NONE:
                 os.fdatasync(fd)
             if self._unnamed:
-                _link_unnamed(fd, path)
+                with _opened(path.parent) as directory:
+                    link_unnamed(fd, directory, path.name)
             else:
                 (self._staging / name).rename(path)
-            if self._durability is Durability.FULL:
-                _sync_directory(path.parent)
+
+    def sync_directory(self, shard: str) -> None:
+        """Make the names of that directory durable, where that is asked for. Raises InternalError.
+
+        Args:
+            shard: the last two digits of the names.
+        """
+        if self._durability is Durability.FULL:
+            with on_disk("syncing", self._objects / shard):
+                sync_directory(self._objects / shard)
+
+    def sync_all(self) -> None:
+        """Make the names of all directories durable. Raises InternalError."""
+        for shard in _SHARDS:
+            self.sync_directory(shard)
 
     def open(self, name: str) -> int:
         """A readable descriptor. Raises FileNotFoundError where it is gone, else InternalError."""
@@ -108,7 +136,7 @@ class DataFiles:
                     continue
 
     def path(self, name: str) -> Path:
-        return self._objects / name[-2:] / name
+        return self._objects / shard_of(name) / name
 
     def by_directory(self) -> Iterator[list[str]]:
         """The names of all data files, one directory at a time. Foreign names are left out."""
@@ -123,12 +151,10 @@ class DataFiles:
             return True
         return not any(entry for entry in self._objects.glob("??/*") if _NAME.fullmatch(entry.name))
 
-    def clear_staging(self) -> int:
-        """Remove what a crash left half-written; how many files."""
+    def staged(self) -> list[str]:
+        """What a crash left half-written, if nobody else is writing."""
         with on_disk("sweeping", self._staging):
-            names = [name for name in os.listdir(self._staging) if _NAME.fullmatch(name)]
-        self.remove(names)
-        return len(names)
+            return [name for name in os.listdir(self._staging) if _NAME.fullmatch(name)]
 
     def probe(self) -> None:
         """A real write, for the readiness check."""
@@ -141,18 +167,21 @@ class DataFiles:
             self.remove((name,))
 
 
-def _link_unnamed(fd: int, path: Path) -> None:
-    """linkat(2) with AT_SYMLINK_FOLLOW: os.link uses it only when given a directory descriptor."""
-    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.link(f"/proc/self/fd/{fd}", path.name, dst_dir_fd=directory, follow_symlinks=True)
-    finally:
-        os.close(directory)
+def shard_of(name: str) -> str:
+    """The directory of a data file."""
+    return name[-2:]
 
 
-def _sync_directory(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def sync_directory(path: Path) -> None:
+    """Make the names in a directory durable. Raises OSError."""
+    with _opened(path) as directory:
+        os.fsync(directory)
+
+
+@contextmanager
+def _opened(directory: Path) -> Iterator[int]:
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.fsync(fd)
+        yield fd
     finally:
         os.close(fd)

@@ -25,6 +25,7 @@ from gateway.storage.port import (
 )
 from gateway.storage.rows import (
     BUCKET_COLUMNS,
+    PART_COLUMNS,
     PIECE_COLUMNS,
     UPLOAD_COLUMNS,
     VERSION_COLUMNS,
@@ -32,6 +33,7 @@ from gateway.storage.rows import (
     Row,
     Version,
     decode_bucket,
+    decode_part,
     decode_piece,
     decode_result,
     decode_upload,
@@ -41,7 +43,10 @@ from gateway.storage.rows import (
 _BUCKET = f"SELECT {BUCKET_COLUMNS} FROM buckets"  # noqa: S608 - names of columns, from rows.py
 _OBJECT = f"SELECT {VERSION_COLUMNS} FROM objects WHERE bucket = ? AND key = ?"  # noqa: S608 - as above
 _HISTORY = f"SELECT {VERSION_COLUMNS} FROM history WHERE bucket = ? AND key = ?"  # noqa: S608 - as above
-_PIECES = f"SELECT {PIECE_COLUMNS} FROM pieces WHERE content = ? AND number > ? ORDER BY number"  # noqa: S608 - as above
+_PIECES = f"SELECT {PIECE_COLUMNS} FROM pieces WHERE content = ? ORDER BY number"  # noqa: S608 - as above
+_PARTS = (
+    f"SELECT {PART_COLUMNS} FROM pieces WHERE content = ? AND number > ? ORDER BY number LIMIT ?"  # noqa: S608 - as above
+)
 _UPLOAD = f"SELECT {UPLOAD_COLUMNS} FROM uploads WHERE bucket = ? AND key = ? AND upload_id = ?"  # noqa: S608 - as above
 _OBJECTS_FROM = f"SELECT {VERSION_COLUMNS} FROM objects WHERE bucket = ? AND key >= ? ORDER BY key"  # noqa: S608 - as above
 _VERSIONS_FROM = " UNION ALL ".join(
@@ -53,6 +58,9 @@ _UPLOADS_FROM = (
     f"SELECT {UPLOAD_COLUMNS} FROM uploads WHERE bucket = ? AND (key, upload_id) >= (?, ?) "  # noqa: S608 - as above
     "ORDER BY key, upload_id"
 )
+
+NO_LIMIT = -1
+"""As a LIMIT, SQLite's word for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,15 +172,36 @@ def locate(
     """Inside a transaction. Raises as `readable`."""
     found = readable(connection, bucket, key, version_id)
     pieces = content_pieces(connection, str(found.content))
-    parts = tuple(piece.part for piece in pieces if piece.part.number > 0)
-    return Located(replace(found, info=replace(found.info, parts=parts)), pieces)
+    numbered = tuple(piece.part for piece in pieces if piece.part.number > 0)
+    return Located(replace(found, info=replace(found.info, parts=numbered)), pieces)
 
 
-def content_pieces(
-    connection: sqlite3.Connection, content: str, after_number: int = -1
-) -> tuple[Piece, ...]:
+def full_object(
+    connection: sqlite3.Connection, bucket: str, key: str, version_id: str | None
+) -> ObjectInfo | None:
+    """The version of that id, without its parts; None where there is none, or none was named."""
+    if version_id is None:
+        return None
+    found = version(connection, bucket, key, version_id)
+    return found.info if found else None
+
+
+def content_pieces(connection: sqlite3.Connection, content: str) -> tuple[Piece, ...]:
     """In order of their numbers."""
-    return tuple(map(decode_piece, connection.execute(_PIECES, (content, after_number))))
+    return tuple(map(decode_piece, connection.execute(_PIECES, (content,))))
+
+
+def content_is_gone(connection: sqlite3.Connection, content: str) -> bool:
+    """Whether no piece belongs to it any more."""
+    one = "SELECT 1 FROM pieces WHERE content = ? LIMIT 1"
+    return connection.execute(one, (content,)).fetchone() is None
+
+
+def parts(
+    connection: sqlite3.Connection, upload_id: str, after_number: int = -1, limit: int = NO_LIMIT
+) -> tuple[PartInfo, ...]:
+    """What an upload has, in order of the numbers."""
+    return tuple(map(decode_part, connection.execute(_PARTS, (upload_id, after_number, limit))))
 
 
 def list_objects(connection: sqlite3.Connection, query: ListQuery) -> ListPage:
@@ -243,9 +272,8 @@ def list_parts(
 ) -> tuple[tuple[PartInfo, ...], bool]:
     """Inside a transaction."""
     upload_info(connection, bucket, key, upload_id)
-    rows = connection.execute(f"{_PIECES} LIMIT ?", (upload_id, after_number, limit + 1))
-    parts = tuple(decode_piece(row).part for row in rows)
-    return parts[:limit], limit > 0 and len(parts) > limit
+    found = parts(connection, upload_id, after_number, limit + 1)
+    return found[:limit], limit > 0 and len(found) > limit
 
 
 def completion(

@@ -16,7 +16,9 @@ from gateway.storage.memory_bucket import MemoryBucket, MemoryUpload, place
 from gateway.storage.memory_bytes import MemoryReader, MemoryStaged, take
 from gateway.storage.port import (
     BucketInfo,
+    Capabilities,
     Deletion,
+    Destination,
     ListPage,
     ListQuery,
     ObjectAttributes,
@@ -43,6 +45,8 @@ class MemoryStorage:
         clock: POSIX nanoseconds.
         max_staged: as `store.max_staged`.
     """
+
+    capabilities = Capabilities()
 
     def __init__(self, clock: Callable[[], int] = time.time_ns, max_staged: int = 1024) -> None:
         self._clock = clock
@@ -109,7 +113,12 @@ class MemoryStorage:
         home.versions.put(found.place, replace(found, info=info))
         return info
 
-    async def stage(self, bucket: str, size_hint_bytes: int | None = None) -> MemoryStaged:
+    async def stage(
+        self,
+        bucket: str,
+        size_hint_bytes: int | None = None,
+        destination: Destination | None = None,
+    ) -> MemoryStaged:
         self._bucket(bucket)
         if self._staged == self._max_staged:
             raise BusyError(f"{self._max_staged} uploads are under way (store.max_staged)")

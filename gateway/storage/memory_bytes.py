@@ -82,6 +82,9 @@ class MemoryReader:
             self._fd = _memfd(self._data)
         return (FileExtent(self._fd, offset_bytes, length_bytes),)
 
+    async def verify(self, offset_bytes: int, length_bytes: int) -> None:
+        """What is in memory is what was stored."""
+
     async def read(self, offset_bytes: int, length_bytes: int) -> bytes:
         rules.require_inside(offset_bytes, length_bytes, len(self._data))
         return self._data[offset_bytes : offset_bytes + length_bytes]

@@ -14,6 +14,7 @@ threads. They raise ``gateway.errors`` exceptions: NoSuchBucket, NoSuchKey, NoSu
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -172,6 +173,22 @@ class BucketInfo:
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a driver can do; where it can't, that is by design, and it says so to the client.
+
+    The contract suite asks of each driver what it claims.
+
+    Attributes:
+        versioning: buckets can be versioned; else switching it on is NotImplemented.
+        any_key: any 1 to 1024 bytes of UTF-8 are a key; else keys are paths, which have limits:
+            a key can't be another's directory, a segment is neither empty, "." nor "..".
+    """
+
+    versioning: bool = True
+    any_key: bool = True
+
+
 Permit = Callable[[ObjectInfo], None]
 """Asked in the step that removes a version; raises to forbid it (object lock)."""
 
@@ -268,6 +285,23 @@ class UploadPage:
     next_upload_id: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where staged bytes will go.
+
+    Attributes:
+        attributes / owner / conditions: of the object, as the commit will have them; not of a part.
+        upload_id / number: of a part; "" and 0 for an object of its own.
+    """
+
+    key: str
+    attributes: ObjectAttributes = field(default_factory=ObjectAttributes)
+    owner: str = ""
+    conditions: Conditions = NO_CONDITIONS
+    upload_id: str = ""
+    number: int = 0
+
+
 class Staged(Protocol):
     """A place for bytes that no one sees yet. One writer; append only."""
 
@@ -288,6 +322,18 @@ class Staged(Protocol):
         """Give up; idempotent, and a no-op after a commit."""
 
 
+class PassingStaged(ABC, Staged):
+    """A `Staged` that passes bytes on while more come, and holds a bounded amount of them.
+
+    Who writes through `fileno` says after each stretch that it is done with it (`written`), then
+    waits for room. Drivers inherit it: `isinstance` of a protocol is too slow for each request.
+    """
+
+    @abstractmethod
+    async def room(self) -> None:
+        """Wait until more may come. Raises what went wrong on the way, as the commit would."""
+
+
 class ObjectReader(Protocol):
     """An open object. Its bytes stay readable until close, whatever happens to the name."""
 
@@ -300,14 +346,44 @@ class ObjectReader(Protocol):
         () for length 0. The range must lie inside the object.
         """
 
+    async def verify(self, offset_bytes: int, length_bytes: int) -> None:
+        """Hold bytes that are taken through `extents` against what the storage knows of them.
+
+        Whoever moves them calls it, and reports no success before it returned; `read` does so by
+        itself. A storage that keeps no sums has nothing to do. Raises InternalError: they are not
+        what was stored.
+        """
+
     async def read(self, offset_bytes: int, length_bytes: int) -> bytes:
-        """Exactly these bytes; raises InternalError where the file is shorter."""
+        """Exactly these bytes, as they were stored; else InternalError."""
 
     async def close(self) -> None: ...
 
 
+class StreamedReader(ABC, ObjectReader):
+    """An `ObjectReader` whose bytes come from elsewhere while they are read: it has no extents.
+
+    Drivers inherit it, as `PassingStaged`.
+    """
+
+    @abstractmethod
+    def expect(self, offset_bytes: int, length_bytes: int) -> None:
+        """What will be read, in order: it may be fetched ahead, and nothing else is."""
+
+    @abstractmethod
+    async def window(self, offset_bytes: int, length_bytes: int) -> tuple[FileExtent, ...]:
+        """The first of these bytes, as files hold them: at least one, at most all.
+
+        They stay there until the next call or close. The range must be what was expected.
+        """
+
+
 class Storage(Protocol):
     """Everything the verbs ask of a storage."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Known once it is started."""
 
     async def start(self) -> None:
         """Open, migrate, and sweep what a crash left behind."""
@@ -365,8 +441,17 @@ class Storage(Protocol):
         `change` is pure and may raise to leave everything as it is. Raises as head_object.
         """
 
-    async def stage(self, bucket: str, size_hint_bytes: int | None = None) -> Staged:
-        """A new place for bytes; NoSuchBucket early. The hint lets a driver preallocate."""
+    async def stage(
+        self,
+        bucket: str,
+        size_hint_bytes: int | None = None,
+        destination: Destination | None = None,
+    ) -> Staged:
+        """A new place for bytes; NoSuchBucket early. The hint lets a driver preallocate.
+
+        Where the bytes will go lets a driver pass them on while they come; nobody sees them before
+        the commit all the same, which names the destination again.
+        """
 
     async def commit_object(
         self,

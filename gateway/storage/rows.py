@@ -31,17 +31,27 @@ VERSION_COLUMNS = (
 UPLOAD_COLUMNS = (
     "key, upload_id, initiated_ns, attributes, checksum_algorithm, checksum_type, owner"
 )
-PIECE_COLUMNS = "number, size_bytes, etag, modified_ns, checksums, file"
+PART_COLUMNS = "number, size_bytes, etag, modified_ns, checksums"
+PIECE_COLUMNS = f"{PART_COLUMNS}, file, summed, damage, data"
 
 _PLAIN = ObjectAttributes()
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One data file of a content; number 0 is a plain object's only one."""
+    """One run of bytes of a content; number 0 is a plain object's only one.
+
+    Attributes:
+        file: the data file that holds it, or None where `data` does.
+        summed: whether it has its sums behind it (blocks.py), in the file as in `data`.
+        damage: why it is out of service, None while it is whole.
+    """
 
     part: PartInfo
-    file: str
+    file: str | None
+    summed: bool = True
+    damage: str | None = None
+    data: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,10 +235,16 @@ def decode_upload(bucket: str, row: Row) -> UploadInfo:
     )
 
 
+def decode_part(row: Row) -> PartInfo:
+    """`row` is PART_COLUMNS."""
+    number, size_bytes, etag, modified_ns, checksums = row
+    return PartInfo(number, size_bytes, etag, modified_ns, decode_checksums(checksums))
+
+
 def decode_piece(row: Row) -> Piece:
     """`row` is PIECE_COLUMNS."""
-    number, size_bytes, etag, modified_ns, checksums, file = row
-    return Piece(PartInfo(number, size_bytes, etag, modified_ns, decode_checksums(checksums)), file)
+    *part, file, summed, damage, data = row
+    return Piece(decode_part(tuple(part)), file, bool(summed), damage, data)
 
 
 def encode_result(info: ObjectInfo) -> str:

@@ -20,6 +20,9 @@ APPLICATION_ID = (
 )
 _BUSY_TIMEOUT_MS = 10_000
 _WAL_LIMIT_BYTES = 64 * 1024**2
+_CHECKPOINT_PAGES = 4096
+"""16 MiB of log between two checkpoints: each waits for the disk twice, and small objects pass
+through the log."""
 
 _SYNCHRONOUS = {Durability.FULL: "FULL", Durability.DATA: "NORMAL", Durability.NONE: "OFF"}
 
@@ -35,13 +38,14 @@ def connect(path: Path, durability: Durability, *, read_only: bool = False) -> s
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}")
     connection.execute(f"PRAGMA journal_size_limit = {_WAL_LIMIT_BYTES}")
+    connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
     if read_only:
         connection.execute("PRAGMA query_only = ON")
     return connection
 
 
 def open_catalog(
-    path: Path, durability: Durability, may_be_new: Callable[[], bool]
+    path: Path, durability: Durability, may_be_new: Callable[[], bool], *, alone: bool = True
 ) -> sqlite3.Connection:
     """Open the catalog for writing; make it where there is none.
 
@@ -50,18 +54,23 @@ def open_catalog(
         durability: what COMMIT waits for.
         may_be_new: whether the store holds no data. A new catalog beside old data would make the
             sweep remove all of it.
+        alone: whether nobody else has it open, so that it may be made or migrated.
 
     Raises:
-        InternalError: lost, damaged, made by something else, or by a newer gateway.
+        InternalError: lost, damaged, made by something else, or by a newer gateway; in use by an
+            older one.
     """
     if not path.exists() and not may_be_new():
         raise _lost(path)
-    with on_disk("opening", path):
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    if not path.exists():
+        # For its mode. Never an existing one: closing it would end SQLite's own locks on it, if
+        # this process has it open (https://www.sqlite.org/howtocorrupt.html, section 2.2).
+        with on_disk("making", path):
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     with in_database(path):
         connection = connect(path, durability)
         try:
-            _migrate(connection, path, may_be_new)
+            _migrate(connection, path, may_be_new, alone=alone)
         except BaseException:
             connection.close()
             raise
@@ -75,7 +84,9 @@ def _lost(path: Path) -> InternalError:
     )
 
 
-def _migrate(connection: sqlite3.Connection, path: Path, may_be_new: Callable[[], bool]) -> None:
+def _migrate(
+    connection: sqlite3.Connection, path: Path, may_be_new: Callable[[], bool], *, alone: bool
+) -> None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     if tables == 0:
@@ -93,6 +104,11 @@ def _migrate(connection: sqlite3.Connection, path: Path, may_be_new: Callable[[]
         raise InternalError(
             f"{path} has schema {version}, this gateway knows {SCHEMA_VERSION}: "
             "run the version that made it, or a newer one"
+        )
+    if version != SCHEMA_VERSION and not alone:
+        raise InternalError(
+            f"{path} has schema {version} and is in use: stop the gateways that use it, so that "
+            f"this one can bring it to schema {SCHEMA_VERSION}"
         )
     for older in range(version, SCHEMA_VERSION):
         connection.executescript(

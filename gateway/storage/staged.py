@@ -1,16 +1,17 @@
-"""Bytes on their way into the store: a file without a name, and one writer."""
+"""Bytes on their way into a storage of files: one without a name, and one writer."""
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
+from pathlib import Path
+from typing import Protocol
 
 from gateway.errors import InternalError
 from gateway.storage import rules
 from gateway.storage.faults import disk_fault, on_disk
-from gateway.storage.files import DataFiles
 from gateway.storage.port import ObjectDraft
 from gateway.storage.threads import settle
 
@@ -20,19 +21,32 @@ PREALLOCATE_MAX_BYTES = 64 * 1024**2
 """A client's announcement may not take more of the disk than this before its bytes arrive."""
 
 
+class StagingFiles(Protocol):
+    """Where staged files are kept, and what becomes of them. Any thread."""
+
+    def path(self, name: str) -> Path:
+        """For error texts."""
+
+    def publish(self, fd: int, name: str) -> None:
+        """Make the file durable and give it its name. Raises InternalError."""
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Unlink what has a name."""
+
+
 class StagedFile:
-    """The store's `Staged`: `stage` opens it, then it is either sealed for a commit or discarded.
+    """A `Staged` that is a file, until it is either sealed for a commit or discarded.
 
     Args:
         fd: the staged file's; owned from here on.
         name: what the file will be called.
         executor: where writes block.
-        released: called once, when it is discarded.
+        released: called once, when its fate is settled.
     """
 
     def __init__(
         self,
-        files: DataFiles,
+        files: StagingFiles,
         fd: int,
         name: str,
         executor: Executor,
@@ -69,49 +83,70 @@ class StagedFile:
     async def write(self, data: bytes | bytearray | memoryview) -> None:
         fd, offset_bytes = self.fileno(), self._length_bytes
         view = memoryview(data).cast("B")
-        await settle(self._executor, lambda: self._pwrite(fd, view, offset_bytes))
-        self._length_bytes += len(view)
 
-    def _pwrite(self, fd: int, view: memoryview, offset_bytes: int) -> None:
-        """All of it: on a full disk pwrite(2) comes up short once, then fails."""
-        done = 0
-        with on_disk("writing", self._files.path(self._name)):
-            while done < len(view):
-                done += os.pwrite(fd, view[done:], offset_bytes + done)
+        def write() -> None:
+            with on_disk("writing", self._files.path(self._name)):
+                write_all(fd, view, offset_bytes)
+
+        await settle(self._executor, write)
+        self._length_bytes += len(view)
 
     async def discard(self) -> None:
         if self._fd is not None:
             sealed = self.seal()
             await settle(self._executor, sealed.abandon)
-            self._released()
+            sealed.release()
 
     def seal(self) -> SealedFile:
         """End the writing: whoever takes the sealed file publishes or abandons it."""
-        sealed = SealedFile(self._files, self.fileno(), self._name, self._length_bytes)
+        sealed = SealedFile(
+            self._files, self.fileno(), self._name, self._length_bytes, self._released
+        )
         self._fd = None
         return sealed
 
 
 class SealedFile:
-    """A staged file that a commit has taken over. Both methods block and close it."""
+    """A staged file that a commit has taken over; `publish` and `abandon` block and close it.
 
-    def __init__(self, files: DataFiles, fd: int, name: str, length_bytes: int) -> None:
+    Attributes:
+        name: what it is called once it is published.
+        release: gives its place among the staged back; called once, when its fate is settled.
+    """
+
+    def __init__(
+        self,
+        files: StagingFiles,
+        fd: int,
+        name: str,
+        length_bytes: int,
+        release: Callable[[], None],
+    ) -> None:
         self._files = files
         self._fd = fd
         self._length_bytes = length_bytes
         self.name = name
+        self.release = release
 
     def publish(self, draft: ObjectDraft) -> None:
         """Make the file whole, durable and named. On failure (InternalError) it is gone."""
         try:
-            rules.require_length(self._length_bytes, draft)
-            self._trim()
+            self.make_whole(draft)
             self._files.publish(self._fd, self.name)
         except InternalError:
             self._files.remove((self.name,))
             raise
         finally:
             os.close(self._fd)
+
+    def fileno(self) -> int:
+        """Its descriptor, open until `publish` or `abandon`."""
+        return self._fd
+
+    def make_whole(self, draft: ObjectDraft) -> None:
+        """Hold the file to the length that the commit says. Raises InternalError."""
+        rules.require_length(self._length_bytes, draft)
+        self._trim()
 
     def abandon(self) -> None:
         os.close(self._fd)
@@ -126,3 +161,10 @@ class SealedFile:
                 os.ftruncate(self._fd, self._length_bytes)
         if found_bytes < self._length_bytes:
             raise InternalError(f"{path} holds {found_bytes} of {self._length_bytes} bytes")
+
+
+def write_all(fd: int, view: memoryview, offset_bytes: int) -> None:
+    """All of it: on a full disk pwrite(2) comes up short once, then fails. Raises OSError."""
+    done = 0
+    while done < len(view):
+        done += os.pwrite(fd, view[done:], offset_bytes + done)

@@ -1,11 +1,16 @@
 """The embedded store: opaque data files and one SQLite catalog, whole after any crash.
 
-An object's way in: its bytes go to a file without a name; the file is synced, named, and its
-directory synced; then one transaction judges the write conditions and points the key at it. That
-transaction is the commit point. The replaced file goes last, when the transaction is durable.
+An object's way in: its bytes go to a file without a name; the file gets the sums of its blocks, is
+synced and named, and its directory synced; then one transaction judges the write conditions and
+points the key at it. That transaction is the commit point. The replaced file goes last, when the
+transaction is durable. A small object's bytes go into that transaction themselves.
+
+Several processes may have it open (lock.py). What one of them has only in memory is never needed by
+another: buckets are told by a generation (bucket_cache.py), readers by their pins (pins.py).
 
 Threads: the event loop calls; `store-read` looks things up and reads; `store-write` writes and
-syncs files; `store-writer` alone changes the catalog; `store-remove` unlinks.
+syncs files; `store-writer` alone changes the catalog; `store-remove` unlinks; `store-sweep` removes
+what a crash left, and ends.
 """
 
 from __future__ import annotations
@@ -16,23 +21,25 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from threading import Semaphore
 from typing import Any, TypeVar
 
 from gateway.config import StoreConfig
-from gateway.errors import BusyError, InternalError
+from gateway.errors import InternalError
 from gateway.storage import lookup
-from gateway.storage.bucket_cache import BucketCache
+from gateway.storage.bucket_cache import BucketCache, Generation
 from gateway.storage.catalog import Catalog
 from gateway.storage.connections import Readers
 from gateway.storage.faults import in_database, on_disk
 from gateway.storage.files import DataFiles
 from gateway.storage.lock import StoreLock
-from gateway.storage.pieces import Dropped
+from gateway.storage.memory_bytes import MemoryReader
+from gateway.storage.pieces import Dropped, Placed
 from gateway.storage.pins import Pins
 from gateway.storage.port import (
     BucketInfo,
+    Capabilities,
     Deletion,
+    Destination,
     ListPage,
     ListQuery,
     ObjectAttributes,
@@ -47,17 +54,17 @@ from gateway.storage.port import (
     VersionQuery,
     permit_all,
 )
+from gateway.storage.publisher import Publisher
 from gateway.storage.reader import Opener, StoredObject
 from gateway.storage.schema import open_catalog
-from gateway.storage.staged import StagedFile
-from gateway.storage.sweep import sweep
+from gateway.storage.sweep import Sweep
 from gateway.storage.threads import settle
-from gateway.storage.writer import UncertainError, Work, Writer, promise
+from gateway.storage.writer import Work, Writer, promise
+from gateway.telemetry.measures import Sample
 from gateway.wire.checksums import Algorithm, ChecksumType
 from gateway.wire.conditional import NO_CONDITIONS, Conditions
 
 _log = logging.getLogger(__name__)
-_ALL = -1  # as a LIMIT, SQLite's word for none
 
 T = TypeVar("T")
 
@@ -70,43 +77,52 @@ class Store:
         clock: POSIX nanoseconds.
     """
 
+    capabilities = Capabilities()
+
     def __init__(self, config: StoreConfig, clock: Callable[[], int] = time.time_ns) -> None:
         self._config = config
         self._clock = clock
         self._path = config.root / "catalog.db"
         self._lock = StoreLock(config.root / "lock")
         self._files = DataFiles(config.root, config.durability)
-        self._pins = Pins(self._files.remove)
+        self._pins = Pins(self._files)
         self._readers = Readers(self._path, config.io_threads)
-        self._opener = Opener(self._files, self._pins, self._readers.executor)
-        self._writes = ThreadPoolExecutor(config.io_threads, thread_name_prefix="store-write")
+        self._opener = Opener(self._files, self._pins, self._readers)
         self._removals = ThreadPoolExecutor(1, thread_name_prefix="store-remove")
-        self._places = Semaphore(config.max_staged)
+        self._publisher = Publisher(config, self._files, clock, self._removals)
         self._writer: Writer | None = None
-        self._buckets = BucketCache()
+        self._generation: Generation | None = None
+        self._sweep: Sweep | None = None
+        self._buckets = BucketCache(lambda: self._running_generation().settled())
 
     async def start(self) -> None:
-        await settle(self._writes, self._open)
+        await settle(self._publisher.executor, self._open)
 
     async def stop(self) -> None:
         await asyncio.to_thread(self._close)
 
+    async def swept(self) -> None:
+        """Wait until what a crash left behind is gone; a start does not wait for it."""
+        if self._sweep is not None:
+            await asyncio.to_thread(self._sweep.wait)
+
     async def check(self) -> None:
         await self._change(Catalog.beat)
         await self._readers.ask(lookup.heartbeat)
-        await settle(self._writes, self._files.probe)
+        await settle(self._publisher.executor, self._files.probe)
+
+    def metrics(self) -> Iterable[Sample]:
+        return () if self._writer is None else self._writer.metrics()
 
     # Buckets
 
     async def create_bucket(self, wanted: BucketInfo) -> BucketInfo:
-        return await self._change_bucket(wanted.name, lambda catalog: catalog.create_bucket(wanted))
+        return await self._change_bucket(lambda catalog: catalog.create_bucket(wanted))
 
     async def update_bucket(
         self, bucket: str, change: Callable[[BucketInfo], BucketInfo]
     ) -> BucketInfo:
-        return await self._change_bucket(
-            bucket, lambda catalog: catalog.update_bucket(bucket, change)
-        )
+        return await self._change_bucket(lambda catalog: catalog.update_bucket(bucket, change))
 
     async def head_bucket(self, bucket: str) -> BucketInfo:
         return await self._buckets.get(
@@ -117,19 +133,19 @@ class Store:
         return await self._readers.ask(lookup.buckets)
 
     async def delete_bucket(self, bucket: str) -> None:
-        await self._change_bucket(bucket, lambda catalog: catalog.delete_bucket(bucket))
+        await self._change_bucket(lambda catalog: catalog.delete_bucket(bucket))
 
     # Objects
 
-    async def open_object(self, bucket: str, key: str, version_id: str | None) -> StoredObject:
+    async def open_object(
+        self, bucket: str, key: str, version_id: str | None
+    ) -> StoredObject | MemoryReader:
         def locate() -> lookup.Located:
             return self._readers.ask_snapshot_here(
                 lambda db: lookup.locate(db, bucket, key, version_id)
             )
 
-        return await settle(
-            self._readers.executor, lambda: self._opener.open(locate), undo=StoredObject.release
-        )
+        return await settle(self._readers.executor, lambda: self._opener.open(locate), undo=_let_go)
 
     async def head_object(self, bucket: str, key: str, version_id: str | None) -> ObjectInfo:
         located = await self._readers.ask_snapshot(
@@ -148,27 +164,14 @@ class Store:
             lambda catalog: catalog.update_object(bucket, key, version_id, change)
         )
 
-    async def stage(self, bucket: str, size_hint_bytes: int | None = None) -> StagedFile:
-        if not self._places.acquire(blocking=False):
-            raise BusyError(f"{self._config.max_staged} uploads are under way (store.max_staged)")
-        try:
-            return await settle(
-                self._writes, lambda: self._stage(bucket, size_hint_bytes or 0), undo=_abandon
-            )
-        except BaseException:
-            self._places.release()
-            raise
-
-    def _stage(self, bucket: str, hint_bytes: int) -> StagedFile:
-        self._readers.ask_here(lambda db: lookup.bucket_info(db, bucket))
-        fd, name = self._files.create(self._clock())
-        staged = StagedFile(self._files, fd, name, self._writes, self._places.release)
-        try:
-            staged.preallocate(hint_bytes)
-        except InternalError:
-            _abandon(staged)
-            raise
-        return staged
+    async def stage(
+        self,
+        bucket: str,
+        size_hint_bytes: int | None = None,
+        destination: Destination | None = None,
+    ) -> Staged:
+        await self.head_bucket(bucket)
+        return await self._publisher.stage(size_hint_bytes)
 
     async def commit_object(
         self,
@@ -181,7 +184,8 @@ class Store:
         return await self._publish(
             staged,
             draft,
-            lambda catalog, file: catalog.put_object(bucket, key, file, draft, conditions),
+            lambda catalog, placed: catalog.put_object(bucket, key, placed, draft, conditions),
+            inline=True,
         )
 
     async def delete_object(
@@ -230,9 +234,10 @@ class Store:
         return await self._publish(
             staged,
             draft,
-            lambda catalog, file: catalog.uploads.put_part(
-                bucket, key, upload_id, number, file, draft
+            lambda catalog, placed: catalog.uploads.put_part(
+                bucket, key, upload_id, number, placed, draft
             ),
+            inline=False,
         )
 
     async def list_parts(
@@ -279,11 +284,16 @@ class Store:
 
     # Changes
 
-    async def _change_bucket(self, name: str, apply: Callable[[Catalog], T]) -> T:
-        """The same as `_change`; the bucket is looked up anew from the moment it is durable."""
-        done = promise()
-        done.add_done_callback(lambda _: self._buckets.forget(name))
-        return await self._change(apply, done)
+    async def _change_bucket(self, apply: Callable[[Catalog], T]) -> T:
+        """The same as `_change`; buckets are looked up anew from the moment it is durable."""
+        generation, done = self._running_generation(), promise()
+        done.add_done_callback(lambda _: generation.end())
+
+        def apply_noted(catalog: Catalog) -> T:
+            generation.begin()
+            return apply(catalog)
+
+        return await self._change(apply_noted, done)
 
     async def _change(self, apply: Callable[[Catalog], T], done: Future[Any] | None = None) -> T:
         """Queue a change of the catalog; returns when it is durable."""
@@ -293,36 +303,16 @@ class Store:
         return result
 
     async def _publish(
-        self, staged: Staged, draft: ObjectDraft, apply: Callable[[Catalog, str], T]
+        self,
+        staged: Staged,
+        draft: ObjectDraft,
+        apply: Callable[[Catalog, Placed], T],
+        *,
+        inline: bool,
     ) -> T:
-        """Sync and name the staged file, then queue the change that refers to it.
-
-        A cancelled caller stops neither: the file's fate is settled by the future's callback.
-        """
-        if not isinstance(staged, StagedFile):
-            raise TypeError(f"{type(staged).__name__} was not staged by this store")
-        writer, sealed = self._running(), staged.seal()
-        done = promise()
-        done.add_done_callback(lambda ended: self._settle_file(sealed.name, ended))
-
-        def to_disk() -> None:
-            try:
-                sealed.publish(draft)
-            except InternalError as error:
-                done.set_exception(error)
-            else:
-                writer.submit(Work(lambda catalog: apply(catalog, sealed.name), done))
-
-        self._writes.submit(to_disk)
-        result: T = await asyncio.wrap_future(done)
-        return result
-
-    def _settle_file(self, name: str, ended: Future[Any]) -> None:
-        """After a commit: give its place back, and remove the file of one that was refused."""
-        self._places.release()
-        error = ended.exception()
-        if error is not None and not isinstance(error, UncertainError):
-            self._removals.submit(self._files.remove, (name,))
+        writer = self._running()
+        sealed = self._publisher.seal(staged, inline=inline)
+        return await self._publisher.publish(sealed, draft, writer, apply)
 
     def _drop(self, dropped: Iterable[Dropped]) -> None:
         self._removals.submit(self._pins.drop, dropped)
@@ -332,52 +322,72 @@ class Store:
             raise InternalError("the store is not started")
         return self._writer
 
+    def _running_generation(self) -> Generation:
+        if self._generation is None:
+            raise InternalError("the store is not started")
+        return self._generation
+
     # Start and stop, in threads
 
     def _open(self) -> None:
         root = self._config.root
         with on_disk("making", root):
             root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._lock.acquire()
         try:
+            alone = self._lock.acquire(self._clock(), self._config.start_wait_s)
             durability, files = self._config.durability, self._files
-            connection = open_catalog(self._path, durability, may_be_new=files.is_empty)
-            self._files.prepare()
-            self._writer = self._recover(connection)
+            connection = open_catalog(self._path, durability, files.is_empty, alone=alone)
+            try:
+                files.prepare()
+                self._generation = Generation(root / "generation")
+                self._writer = self._recover(connection, alone=alone)
+            except BaseException:
+                connection.close()
+                raise
+            self._lock.share()
+            files.name_from(self._lock.since_ns)
         except BaseException:
             self._lock.release()
             raise
+        _log.info("store %s open%s", root, "" if alone else ", beside others")
 
-    def _recover(self, connection: sqlite3.Connection) -> Writer:
-        """Expire and sweep, then let the writer begin."""
+    def _recover(self, connection: sqlite3.Connection, *, alone: bool) -> Writer:
+        """Expire, let the sweep and the writer begin."""
         expiry_ns = int(self._config.upload_expiry_s * 1e9)
         catalog = Catalog(connection, self._clock, expiry_ns)
-        try:
-            with in_database(self._path), connection:
-                connection.execute("BEGIN IMMEDIATE")
-                catalog.uploads.expire(_ALL)
-            swept = sweep(connection, self._files)
-        except BaseException:
-            connection.close()
-            raise
-        _log.info(
-            "store %s open: removed %d unfinished and %d unreferenced files",
-            self._config.root,
-            swept.staged,
-            swept.unreferenced,
+        with in_database(self._path), connection:
+            connection.execute("BEGIN IMMEDIATE")
+            catalog.uploads.expire(lookup.NO_LIMIT)
+        self._drop(tuple(catalog.dropped))
+        if alone:
+            self._running_generation().end()
+            self._files.remove(self._files.staged())
+            self._sweep = Sweep(self._path, self._files, self._lock.since_ns)
+        return Writer(
+            self._path,
+            connection,
+            catalog,
+            self._files.sync_directory,
+            self._drop,
+            self._config.max_pending_changes,
         )
-        return Writer(self._path, connection, catalog, self._drop, self._config.max_pending_changes)
 
     def _close(self) -> None:
         """In the order in which work flows, so that each stage finishes what it was given."""
-        self._writes.shutdown()
+        if self._sweep is not None:
+            self._sweep.stop()
+        self._publisher.close()
         if self._writer is not None:
             self._writer.close()
             self._writer = None
         self._removals.shutdown()
         self._readers.close()
+        if self._generation is not None:
+            self._generation.close()
+            self._generation = None
         self._lock.release()
 
 
-def _abandon(staged: StagedFile) -> None:
-    staged.seal().abandon()
+def _let_go(opened: StoredObject | MemoryReader) -> None:
+    if isinstance(opened, StoredObject):
+        opened.release()

@@ -3,6 +3,7 @@
 Terms: a *content* is the bytes of one object or one upload, cut into *pieces*, one data file each.
 A plain object's content is one piece with number 0; an upload's content is its parts, and Complete
 points the object at that content without moving or copying anything. No file belongs to two pieces.
+The piece of a small object has no file: its bytes are in its row.
 
 A key's versions are in two tables. `objects` has the one that the key alone names, unless that is
 a delete marker; `history` has all others. So a listing of objects reads one range and skips
@@ -16,7 +17,7 @@ from types import MappingProxyType
 
 from gateway.storage.rules import FIRST_RANK
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 _VERSION = """
     bucket TEXT NOT NULL,
@@ -74,6 +75,23 @@ CREATE TABLE uploads (  -- only those in progress: an upload ends by losing its 
 CREATE INDEX uploads_by_age ON uploads (initiated_ns);
 """
 
+_PIECES = """
+CREATE TABLE pieces (
+    content TEXT NOT NULL,
+    number INTEGER NOT NULL,  -- 0 of a plain object, else the part's
+    file TEXT,  -- NULL where the bytes are in `data`
+    size_bytes INTEGER NOT NULL,
+    etag TEXT NOT NULL,
+    modified_ns INTEGER NOT NULL,
+    checksums TEXT NOT NULL,
+    summed INTEGER NOT NULL,  -- whether the bytes have their sums behind them (blocks.py)
+    damage TEXT,  -- why fsck took it out of service; NULL while it is whole
+    data BLOB,  -- last, so that nothing else lies behind its overflow pages
+    PRIMARY KEY (content, number)
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX pieces_by_file ON pieces (file) WHERE file IS NOT NULL;
+"""
+
 _REST = """
 CREATE TABLE completions (  -- what Complete answered, for a client that asks again
     bucket TEXT NOT NULL,
@@ -85,24 +103,13 @@ CREATE TABLE completions (  -- what Complete answered, for a client that asks ag
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX completions_by_age ON completions (initiated_ns);
 
-CREATE TABLE pieces (
-    content TEXT NOT NULL,
-    number INTEGER NOT NULL,  -- 0 of a plain object, else the part's
-    file TEXT NOT NULL UNIQUE,
-    size_bytes INTEGER NOT NULL,
-    etag TEXT NOT NULL,
-    modified_ns INTEGER NOT NULL,
-    checksums TEXT NOT NULL,
-    PRIMARY KEY (content, number)
-) STRICT, WITHOUT ROWID;
-
 CREATE TABLE heartbeat (  -- one row, for the readiness check
     id INTEGER PRIMARY KEY CHECK (id = 1),
     beaten_ns INTEGER NOT NULL
 ) STRICT;
 """
 
-TABLES = _BUCKETS + _VERSIONS + _UPLOADS + _REST
+TABLES = _BUCKETS + _VERSIONS + _UPLOADS + _PIECES + _REST
 
 # Schema 1 knew one version of each key, and no owners.
 _FROM_1 = f"""
@@ -124,5 +131,15 @@ DROP TABLE objects_1;
 DROP TABLE uploads_1;
 """  # noqa: S608 - statements of this file
 
-MIGRATIONS: Mapping[int, str] = MappingProxyType({1: _FROM_1})
+# Schema 2 kept all bytes in files, without sums.
+_FROM_2 = f"""
+ALTER TABLE pieces RENAME TO pieces_2;
+{_PIECES}
+INSERT INTO pieces SELECT
+    content, number, file, size_bytes, etag, modified_ns, checksums, 0, NULL, NULL
+FROM pieces_2;
+DROP TABLE pieces_2;
+"""  # noqa: S608 - as above
+
+MIGRATIONS: Mapping[int, str] = MappingProxyType({1: _FROM_1, 2: _FROM_2})
 """By the schema that is found: the statements that make the next one of it."""

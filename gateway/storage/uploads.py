@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from gateway.storage import lookup, rules
-from gateway.storage.pieces import Pieces
+from gateway.storage.pieces import Pieces, Placed
 from gateway.storage.port import ObjectDraft, ObjectInfo, PartInfo, UploadInfo
 from gateway.storage.rows import encode_result, encode_upload, put_row
 from gateway.storage.versions import Versions
@@ -56,13 +56,19 @@ class Uploads:
         return info
 
     def put_part(
-        self, bucket: str, key: str, upload_id: str, number: int, file: str, draft: ObjectDraft
+        self,
+        bucket: str,
+        key: str,
+        upload_id: str,
+        number: int,
+        placed: Placed,
+        draft: ObjectDraft,
     ) -> PartInfo:
         """Raises NoSuchBucket, NoSuchUpload: also where it ended while the bytes came in."""
         lookup.upload_info(self._db, bucket, key, upload_id)
         self._pieces.drop(upload_id, number)
         part = rules.published_part(number, draft, self._clock())
-        self._pieces.insert(upload_id, file, part)
+        self._pieces.insert(upload_id, placed, part)
         return part
 
     def complete(
@@ -82,8 +88,7 @@ class Uploads:
         if before is not None and rules.same_list(before, listed):
             return before
         upload = lookup.upload_info(self._db, bucket, key, upload_id)
-        pieces = lookup.content_pieces(self._db, upload_id)
-        stored = {piece.part.number: piece.part for piece in pieces}
+        stored = {part.number: part for part in lookup.parts(self._db, upload_id)}
         parts = rules.choose_parts(listed, stored, draft.size_bytes)
         self._versions.judge(bucket, key, conditions)
         version_id = rules.version_id_for(lookup.versioning(self._db, bucket))

@@ -1,28 +1,35 @@
 """The one thread that changes the catalog; it groups what comes in together into one transaction.
 
-A commit's price is the wait for the disk, and one wait serves all that stand in the queue. Each
-piece of work has its own savepoint, so a failed condition undoes nothing of its neighbours'.
-Nobody is told of success, and no file is removed, before COMMIT has returned.
+A commit's price is the wait for the disk, and one wait serves all that stand in the queue: for the
+names of their files, which mostly share a directory, and for the transaction. Each piece of work
+has its own savepoint, so a failed condition undoes nothing of its neighbours'. Nobody is told of
+success, and no file is removed, before COMMIT has returned.
 """
 
 from __future__ import annotations
 
 import queue
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
 from typing import Any, Generic, TypeVar
 
-from gateway.errors import BusyError, InternalError
+from gateway.errors import BusyError, GatewayError, InternalError
 from gateway.storage.catalog import Catalog
 from gateway.storage.faults import database_fault
 from gateway.storage.pieces import Dropped
+from gateway.telemetry.catalogue import COMMIT_CHANGES, COMMIT_SECONDS, PENDING_CHANGES
+from gateway.telemetry.measures import Distribution, Sample
 
 GROUP_MAX = 128
 """How many pieces of work share one transaction at most."""
+
+COMMIT_BOUNDS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
+GROUP_BOUNDS = (1, 2, 4, 8, 16, 32, 64, GROUP_MAX)
 
 T = TypeVar("T")
 
@@ -34,10 +41,12 @@ class Work(Generic[T]):
     Attributes:
         apply: runs in the writer's thread, inside the transaction.
         done: running already, so that a caller who gives up can't cancel it half-way.
+        shard: the directory of data files whose entries must be durable first.
     """
 
     apply: Callable[[Catalog], T]
     done: Future[T]
+    shard: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +78,7 @@ class Writer:
 
     Args:
         path: the database's, for messages.
+        sync_directory: makes the entries of a shard durable. Raises InternalError.
         drop: takes the contents that a durable transaction let go of.
         pending_max: how much work may wait (`store.max_pending_changes`).
     """
@@ -78,15 +88,19 @@ class Writer:
         path: Path,
         connection: sqlite3.Connection,
         catalog: Catalog,
+        sync_directory: Callable[[str], None],
         drop: Callable[[Iterable[Dropped]], object],
         pending_max: int,
     ) -> None:
         self._path = path
         self._db = connection
         self._catalog = catalog
+        self._sync_directory = sync_directory
         self._drop = drop
         self._pending_max = pending_max
         self._broken: UncertainError | None = None
+        self._took = Distribution(COMMIT_BOUNDS_S)
+        self._sizes = Distribution(GROUP_BOUNDS)
         self._queue: queue.Queue[Work[Any] | None] = queue.Queue(pending_max)
         self._thread = Thread(target=self._run, name="store-writer", daemon=True)
         self._thread.start()
@@ -102,6 +116,11 @@ class Writer:
                 )
             )
 
+    def metrics(self) -> Iterator[Sample]:
+        yield COMMIT_SECONDS.sample(self._took)
+        yield COMMIT_CHANGES.sample(self._sizes)
+        yield PENDING_CHANGES.sample(self._queue.qsize())
+
     def close(self) -> None:
         """Finish what is queued, then close the connection. Blocks; nothing may be submitted."""
         self._queue.put(None)
@@ -110,7 +129,11 @@ class Writer:
 
     def _run(self) -> None:
         while group := self._next_group():
-            self._settle(group, self._commit(group))
+            begun_s = time.monotonic()
+            outcomes = self._commit(group)
+            self._took.observe(time.monotonic() - begun_s)
+            self._sizes.observe(len(group))
+            self._settle(group, outcomes)
 
     def _next_group(self) -> list[Work[Any]]:
         """Wait for work and take what else is there; empty at the end."""
@@ -129,17 +152,33 @@ class Writer:
         """Apply all in one transaction; where that fails as a whole, all have failed."""
         if self._broken is not None:
             return [self._broken] * len(works)
+        unsynced = self._sync_names(works)
         try:
             self._db.execute("BEGIN IMMEDIATE")
-            outcomes = [self._attempt(work) for work in works]
+            outcomes = [unsynced.get(work.shard) or self._attempt(work) for work in works]
         except sqlite3.Error as error:
             self._roll_back()
-            return [database_fault(self._path, error)] * len(works)
+            return [self._fault(error)] * len(works)
         try:
             self._db.execute("COMMIT")
         except sqlite3.Error as error:
             return [self._fail_commit(error)] * len(works)
         return outcomes
+
+    def _sync_names(self, works: Sequence[Work[Any]]) -> dict[str | None, InternalError]:
+        """Make the names of the files durable; which directories would not."""
+        unsynced: dict[str | None, InternalError] = {}
+        for shard in {work.shard for work in works if work.shard is not None}:
+            try:
+                self._sync_directory(shard)
+            except InternalError as error:
+                unsynced[shard] = error
+        return unsynced
+
+    def _fault(self, error: sqlite3.Error) -> GatewayError:
+        if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+            return BusyError("another gateway on this store is writing; its turn takes too long")
+        return database_fault(self._path, error)
 
     def _fail_commit(self, error: sqlite3.Error) -> InternalError:
         """A full disk kept the transaction out; after any other failure it may be in or not."""

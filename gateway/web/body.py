@@ -21,10 +21,11 @@ from aiohttp.web import RequestPayloadError
 
 from gateway.config import HttpLimits
 from gateway.errors import ClientError, S3Code
-from gateway.s3.body import Poured
+from gateway.s3.body import Poured, too_large
 from gateway.s3.digest import Digester
 from gateway.s3.integrity import Declared
 from gateway.storage.port import Staged
+from gateway.telemetry.traces import span
 from gateway.wire.aws_chunked import (
     AwsChunkedDecoder,
     ChunkVerifier,
@@ -59,9 +60,14 @@ class Digesting:
     Args:
         threads: more than cores are of no use.
         batches: at once; each is one read of a connection, a few hundred KiB at most.
+
+    Attributes:
+        settling: batches that are hashed and written now.
+        jobs: what the threads have to do, or are at.
     """
 
     def __init__(self, threads: int, batches: int) -> None:
+        self.settling = self.jobs = 0
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="digest")
         self._permits = asyncio.Semaphore(batches)
 
@@ -73,18 +79,26 @@ class Digesting:
         self, batch: bytes, decoder: Decoder | None, digester: Digester, sink: Sink
     ) -> None:
         """Decode a batch, then hash its payload while `sink` takes it."""
-        payload = batch
-        if decoder is not None:
-            payload = await self._off_loop(batch, partial(_decode, decoder, batch))
-        if payload:
-            hashing = self._off_loop(payload, partial(digester.update, payload))
-            await asyncio.gather(hashing, sink(payload))
+        self.settling += 1
+        try:
+            payload = batch
+            if decoder is not None:
+                payload = await self._off_loop(batch, partial(_decode, decoder, batch))
+            if payload:
+                hashing = self._off_loop(payload, partial(digester.update, payload))
+                await asyncio.gather(hashing, sink(payload))
+        finally:
+            self.settling -= 1
 
     async def _off_loop(self, data: bytes, work: Callable[[], T]) -> T:
         """Work that takes time in proportion to `data`: in a thread, unless it is soon done."""
         if len(data) < _INLINE_BYTES:
             return work()
-        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+        self.jobs += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+        finally:
+            self.jobs -= 1
 
     def close(self) -> None:
         """Let the threads end; nothing may be settled any more."""
@@ -195,7 +209,8 @@ class HttpBody:
             raise ClientError(S3Code.MISSING_CONTENT_LENGTH)
         limit_bytes = self._limits.max_object_bytes
         over_limit = partial(too_large, length_bytes, limit_bytes)
-        return await self._move(staged.write, limit_bytes, over_limit, also)
+        with span("data", path="http"):
+            return await self._move(staged.write, limit_bytes, over_limit, also)
 
     async def read(self, limit_bytes: int) -> bytes:
         document = bytearray()
@@ -262,13 +277,6 @@ class HttpBody:
 def _content_length(head: RequestHead) -> int | None:
     value = head.get("content-length")
     return int(value) if value is not None and _LENGTH.fullmatch(value) else None
-
-
-def too_large(proposed_bytes: int | None, limit_bytes: int) -> ClientError:
-    """EntityTooLarge, with what S3 says beside it."""
-    details = {} if proposed_bytes is None else {"ProposedSize": str(proposed_bytes)}
-    details["MaxSizeAllowed"] = str(limit_bytes)
-    return ClientError(S3Code.ENTITY_TOO_LARGE, details=details)
 
 
 def _too_long(limit_bytes: int) -> ClientError:

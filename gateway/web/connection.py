@@ -11,6 +11,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from email.utils import formatdate
 from typing import Any, cast
 
@@ -25,7 +26,16 @@ _log = logging.getLogger(__name__)
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
+_HEAD_END = b"\r\n\r\n"
 _READ_BYTES = 64 * 1024  # aiohttp's reading stops at twice this; the best for uvloop
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a connection began that another worker accepted: the peer's address, and TLS or not."""
+
+    remote_ip: str
+    secure: bool
 
 
 class Connections(web.Server):
@@ -56,6 +66,17 @@ class Connections(web.Server):
             logger=_log,
         )
 
+    def adopted(self, head: bytes, origin: Origin) -> Connection:
+        """A connection that another worker accepted, to be made of its socket.
+
+        Args:
+            head: of the request that it stands at; taken as if it came now.
+            origin: where it began.
+        """
+        connection = self()
+        connection.origin, connection.handed_over = origin, head
+        return connection
+
     def retire(self) -> None:
         """Close what is idle; the rest ends with the reply to its request.
 
@@ -66,9 +87,22 @@ class Connections(web.Server):
 
 
 class Connection(web.RequestHandler):
-    """aiohttp's protocol for one connection. Relies on its `_request_count`, heads seen so far."""
+    """aiohttp's protocol for one connection. Relies on its `_request_count`, heads seen so far.
 
-    __slots__ = ("_answered", "_head_bytes", "_head_timer", "_limits")
+    Attributes:
+        origin: where it began, if not here.
+        handed_over: the head it came with, if another worker accepted it.
+    """
+
+    __slots__ = (
+        "_answered",
+        "_head_bytes",
+        "_head_timer",
+        "_limits",
+        "_nothing_behind",
+        "handed_over",
+        "origin",
+    )
 
     def __init__(self, manager: Connections, **options: Any) -> None:
         super().__init__(manager, **options)
@@ -76,6 +110,9 @@ class Connection(web.RequestHandler):
         self._answered = 0
         self._head_bytes = 0
         self._head_timer: asyncio.TimerHandle | None = None
+        self._nothing_behind = False
+        self.handed_over = b""
+        self.origin: Origin | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -84,6 +121,8 @@ class Connection(web.RequestHandler):
             and len(self._manager.connections) > self._limits.max_connections
         ):
             self._refuse(BusyError("Too many connections (http.limits.max_connections)."))
+        elif self.handed_over:
+            self.data_received(self.handed_over)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._head_ended()
@@ -92,6 +131,7 @@ class Connection(web.RequestHandler):
     def data_received(self, data: bytes) -> None:
         seen = self._request_count
         super().data_received(data)
+        self._nothing_behind = self._request_count == seen + 1 and data.endswith(_HEAD_END)
         if self._request_count != seen:
             self._head_ended()
         elif data and seen == self._answered:
@@ -100,6 +140,22 @@ class Connection(web.RequestHandler):
     def answered(self) -> None:
         """Told by the handler once a request's reply is out and its body is read or given up."""
         self._answered += 1
+
+    @property
+    def stands_at_head(self) -> bool:
+        """Whether the client sent one bodiless request and nothing since, and has all replies."""
+        transport = self.transport
+        return (
+            transport is not None
+            and self._nothing_behind
+            and self._request_count == self._answered + 1
+            and transport.get_write_buffer_size() == 0
+        )
+
+    def give_up(self) -> None:
+        """Forget the connection: its transport is another's now."""
+        self.transport = None
+        self.connection_lost(None)
 
     def close_if_idle(self) -> None:
         """Close, unless a request is being answered."""

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
-from gateway.storage.port import ObjectReader
+from gateway.storage.port import ObjectReader, StreamedReader
 from gateway.wire.extent import Extent
 
 SMALL_PIECE_BYTES = 64 * 1024
@@ -28,8 +28,13 @@ class ReadAhead:
     """
 
     def __init__(self, tickets: int, ahead_bytes: int) -> None:
-        self._left = tickets
+        self._tickets = self._left = tickets
         self._piece_bytes = max(ahead_bytes // 2, SMALL_PIECE_BYTES)
+
+    @property
+    def in_use(self) -> int:
+        """Tickets that are out."""
+        return self._tickets - self._left
 
     @contextmanager
     def piece_bytes(self, length_bytes: int) -> Iterator[int | None]:
@@ -57,6 +62,8 @@ async def deliver(
             connection tells the client.
         ConnectionError, TimeoutError: from `write`.
     """
+    if isinstance(reader, StreamedReader):
+        reader.expect(extent.offset_bytes, extent.length_bytes)
     try:
         with ahead.piece_bytes(extent.length_bytes) as piece_bytes:
             pieces = (

@@ -7,9 +7,9 @@ from functools import partial
 from gateway.auth.post_policy import SizeRange
 from gateway.config import HttpLimits
 from gateway.errors import ClientError, S3Code
-from gateway.s3.body import Poured
+from gateway.s3.body import Poured, too_large
 from gateway.storage.port import Staged
-from gateway.web.body import Digesting, HttpBody, Source, too_large
+from gateway.web.body import Digesting, HttpBody, Source
 from gateway.wire.checksums import Algorithm
 from gateway.wire.form_data import FileDecoder, FormFields, FormHead, form_boundary
 from gateway.wire.request import RequestHead

@@ -8,13 +8,19 @@ from aiohttp.web import BaseRequest
 
 from gateway.config import HttpLimits
 from gateway.errors import ClientError, S3Code
+from gateway.web.connection import Origin
 from gateway.wire.request import RequestHead
 
 _ABSOLUTE = re.compile(r"https?://[^/?]*", re.IGNORECASE)
 
 
-def read_head(request: BaseRequest) -> RequestHead:
-    """The head as it stood on the wire. Never fails: `check_head` judges it."""
+def read_head(request: BaseRequest, origin: Origin | None = None) -> RequestHead:
+    """The head as it stood on the wire. Never fails: `check_head` judges it.
+
+    Args:
+        request: aiohttp's.
+        origin: of a connection that another worker accepted.
+    """
     target = request.raw_path
     absolute = _ABSOLUTE.match(target)  # RFC 9112 section 3.2.2
     if absolute is not None:
@@ -29,8 +35,8 @@ def read_head(request: BaseRequest) -> RequestHead:
             (name.decode("latin-1").lower(), value.decode("latin-1").strip(" \t"))
             for name, value in request.raw_headers
         ),
-        remote_ip=request.remote or "",
-        secure=request.secure,
+        remote_ip=(request.remote or "") if origin is None else origin.remote_ip,
+        secure=request.secure if origin is None else origin.secure,
     )
 
 

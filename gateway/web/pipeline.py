@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from gateway.auth.credentials import CredentialStore
 from gateway.auth.post_policy import prove_form
+from gateway.auth.principal import ANONYMOUS, Principal
 from gateway.auth.sigv4 import Verified, verify
 from gateway.config import HttpConfig, HttpLimits
 from gateway.errors import ClientError, GatewayError, InternalError, S3Code
@@ -23,12 +24,17 @@ from gateway.s3 import access, cors
 from gateway.s3.body import Body, Form
 from gateway.s3.context import Context
 from gateway.s3.dispatch import perform
+from gateway.s3.notes import note_operation, note_reply, note_signer
 from gateway.s3.operations import CreateBucket, Operation, PostObject
 from gateway.s3.post_object import form_fields, posted, read_post
 from gateway.s3.requester import Requester
 from gateway.s3.results import Reply
 from gateway.s3.route import bucket_of, route
+from gateway.storage.acting import ACTOR, Actor
 from gateway.storage.port import Storage
+from gateway.telemetry import trail
+from gateway.telemetry.traces import span
+from gateway.web.limiter import Limiter, unlimited
 from gateway.web.render import HttpReply, render, render_error
 from gateway.wire.request import RequestHead
 
@@ -40,6 +46,11 @@ OpenBody = Callable[[Verified], Body]
 def steers_rdma(head: RequestHead) -> bool:
     """Whether a request carries an RDMA transfer's control, and no object of its own."""
     return RdmaService.handles(head.raw_path)
+
+
+def act_for(principal: Principal) -> None:
+    """Tell the storage whom it is asked for, from here on."""
+    ACTOR.set(Actor(principal.access_key, principal.user_id))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +70,12 @@ class Verbs:
             await access.expect_owner(bucket, requester.expected_owner, self.storage)
 
     async def _ask_policy(self, requester: Requester, operation: Operation) -> None:
+        act_for(requester.principal)
         await access.authorise(operation, requester, self.storage)
 
     async def perform(self, operation: Operation, body: Body | None, requester: Requester) -> Reply:
         """Do what was authorised."""
+        act_for(requester.principal)
         context = Context(
             storage=self.storage,
             requester=requester,
@@ -71,7 +84,8 @@ class Verbs:
             authorise=partial(self._ask_policy, requester),
             accounts=self.credentials.accounts,
         )
-        return await perform(operation, body, context)
+        with span("storage"):
+            return await perform(operation, body, context)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +95,14 @@ class Pipeline:
     Attributes:
         rdma: shares `verbs`.
         clock: POSIX seconds, for signatures.
+        limiter: what an access key may use.
     """
 
     config: HttpConfig
     verbs: Verbs
     rdma: RdmaService
     clock: Callable[[], float]
+    limiter: Limiter = field(default_factory=unlimited)
 
     async def respond(self, head: RequestHead, open_body: OpenBody, request_id: str) -> HttpReply:
         """Answer a request; every outcome but cancellation is a reply.
@@ -105,6 +121,7 @@ class Pipeline:
         """The reply, whether it went well or not."""
         try:
             reply = await self._answer(head, open_body)
+            note_reply(trail(), reply)
             return render(reply, method=head.method, request_id=request_id)
         except GatewayError as error:
             if isinstance(error, InternalError):
@@ -113,19 +130,26 @@ class Pipeline:
         except Exception as error:  # noqa: BLE001  (a bug must not take the connection along)
             _log.exception("a bug: %s", type(error).__name__)
             failure = InternalError(repr(error))
+        known = trail()
+        known.error, known.limit = failure.code.code, getattr(failure, "limit", "")
         return render_error(
             failure, method=head.method, resource=head.raw_path, request_id=request_id
         )
 
     async def _answer(self, head: RequestHead, open_body: OpenBody) -> Reply:
         now_s = self.clock()
+        act_for(ANONYMOUS)
+        known = trail()
         if steers_rdma(head):
+            known.operation, known.path = RdmaService.name_of(head.raw_path), "rdma"
             verified = self._verify(head, now_s)
             return await self.rdma.handle(head, verified, Requester.of(head, verified, now_s))
         if head.method == cors.PREFLIGHT_METHOD:
+            known.operation = "PreflightRequest"
             bucket = bucket_of(head, self.config.domains)
             return await cors.preflight(head, bucket, self.verbs.storage)
         operation = route(head, self.config.domains, self.config.limits)
+        note_operation(known, operation)
         verified = self._verify(head, now_s)
         requester = Requester.of(head, verified, now_s)
         if isinstance(operation, PostObject):
@@ -152,6 +176,7 @@ class Pipeline:
         fields = form_fields(await body.read_fields(), operation.bucket)
         credentials, limits = self.verbs.credentials, self.config.limits
         proof = prove_form(fields, credentials, requester.now_s, self.config.region)
+        self._admit(proof.principal, "")
         post = read_post(fields, head, operation.bucket, limits)
         requester = Requester.of_form(requester, post.head, proof)
         await self.verbs.authorise(requester, post.put)
@@ -159,4 +184,13 @@ class Pipeline:
         return posted(await self.verbs.perform(post.put, body, requester), post)
 
     def _verify(self, head: RequestHead, now_s: float) -> Verified:
-        return verify(head, self.verbs.credentials, now_s, self.config.region)
+        with span("auth"):
+            verified = verify(head, self.verbs.credentials, now_s, self.config.region)
+        how = "QueryString" if verified.presigned else "AuthHeader"
+        self._admit(verified.principal, how)
+        return verified
+
+    def _admit(self, principal: Principal, how: str) -> None:
+        """Let a proved requester in, unless its key has used what it may."""
+        note_signer(trail(), principal, how)
+        self.limiter.admit(principal.access_key or "")

@@ -21,7 +21,7 @@ from gateway.wire import xml
 _XML = ("content-type", "application/xml")
 _JSON = ("content-type", "application/json")
 _SERVER = f"s3rdma/{__version__}"
-_HOST_ID = base64.b64encode(secrets.token_bytes(24)).decode("ascii")  # which process answered
+HOST_ID = base64.b64encode(secrets.token_bytes(24)).decode("ascii")  # which process answered
 _BODILESS = frozenset({204, 304})  # RFC 9110 sections 15.3.5 and 15.4.5
 
 # Header values come from clients (metadata, response-* overrides): none may end its line.
@@ -96,7 +96,7 @@ def render_error(error: GatewayError, *, method: str, resource: str, request_id:
     if status in _BODILESS:
         return HttpReply(status, headers)
     elements = {"Code": error.code.code, "Message": error.message} | dict(error.details)
-    elements |= {"Resource": resource, "RequestId": request_id, "HostId": _HOST_ID}
+    elements |= {"Resource": resource, "RequestId": request_id, "HostId": HOST_ID}
     children = (xml.element(name, text=text) for name, text in elements.items())
     return _document(status, headers, xml.element("Error", *children), method)
 
@@ -119,7 +119,7 @@ def _whole(
 
 
 def _identity(request_id: str) -> tuple[tuple[str, str], ...]:
-    return (("server", _SERVER), ("x-amz-request-id", request_id), ("x-amz-id-2", _HOST_ID))
+    return (("server", _SERVER), ("x-amz-request-id", request_id), ("x-amz-id-2", HOST_ID))
 
 
 @lru_cache(maxsize=512)

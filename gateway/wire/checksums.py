@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Mapping, Sequence
 from enum import Enum
 
 from gateway.errors import ClientError, S3Code
@@ -59,6 +60,12 @@ def decode_base64(text: str, length_bytes: int) -> bytes | None:
     except (binascii.Error, ValueError):  # not base64; not ASCII
         return None
     return digest if len(digest) == length_bytes else None
+
+
+def composite_etag(part_md5s: Sequence[bytes]) -> str:
+    """The ETag of a multipart object: MD5 over the parts' MD5s, a dash, the number of parts."""
+    joined = hashlib.md5(b"".join(part_md5s), usedforsecurity=False)
+    return f"{joined.hexdigest()}-{len(part_md5s)}"
 
 
 def parse_algorithm(label: str) -> Algorithm:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import unquote_to_bytes
 
 from gateway.errors import ClientError, S3Code
@@ -37,6 +37,11 @@ class RequestHead:
     headers: tuple[tuple[str, str], ...]
     remote_ip: str = ""
     secure: bool = False
+    _first: dict[str, str] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """One request asks for some twenty headers, most of which it does not have."""
+        object.__setattr__(self, "_first", dict(reversed(self.headers)))
 
     def values(self, name: str) -> Iterator[str]:
         """All values of a header, in order. `name` is lower case."""
@@ -44,7 +49,7 @@ class RequestHead:
 
     def get(self, name: str) -> str | None:
         """The first value of a header, or None. `name` is lower case."""
-        return next(self.values(name), None)
+        return self._first.get(name)
 
 
 def parse_query(raw_query: str) -> tuple[tuple[str, str], ...]:

@@ -578,6 +578,38 @@ ssize_t __wrap_pread(int fd, void *buffer, size_t count, off_t offset)
 	return __real_pread(fd, buffer, count, offset);
 }
 
+static atomic_uint heap_uses;
+
+void *__real_malloc(size_t length);
+void *__wrap_malloc(size_t length);
+void *__real_calloc(size_t count, size_t length);
+void *__wrap_calloc(size_t count, size_t length);
+void *__real_realloc(void *memory, size_t length);
+void *__wrap_realloc(void *memory, size_t length);
+
+void *__wrap_malloc(size_t length)
+{
+	atomic_fetch_add(&heap_uses, 1);
+	return __real_malloc(length);
+}
+
+void *__wrap_calloc(size_t count, size_t length)
+{
+	atomic_fetch_add(&heap_uses, 1);
+	return __real_calloc(count, length);
+}
+
+void *__wrap_realloc(void *memory, size_t length)
+{
+	atomic_fetch_add(&heap_uses, 1);
+	return __real_realloc(memory, length);
+}
+
+unsigned int fake_heap_uses(void)
+{
+	return atomic_load(&heap_uses);
+}
+
 void fake_hold_pread(bool hold)
 {
 	fake_lock();

@@ -85,4 +85,7 @@ bool fake_quiet(struct dp_fabric *fabric);
 void fake_hold_pread(bool hold);
 void fake_pread_waiting(void);
 
+/* How often malloc, calloc and realloc were called, by the core and by the test. */
+unsigned int fake_heap_uses(void);
+
 #endif

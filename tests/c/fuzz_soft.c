@@ -8,6 +8,7 @@
  * An input is a byte of choices (1: a receive is posted; 2: what follows is a packet as it is,
  * but for its QPN and ICRC), then steps of STEP_BYTES, a planned packet each.
  */
+#include <sched.h>
 #include <time.h>
 
 #include "soft_pair.h"
@@ -27,6 +28,9 @@ static void open_pair(void)
 	if (!pair.ours.fabric) {
 		pair = pair_open(&options, LENGTH, DP_ACCESS_REMOTE_WRITE | DP_ACCESS_REMOTE_READ);
 		before = malloc(LENGTH);
+		/* Packets are handed to a NIC that knows its fabric: its thread has begun. */
+		while (!counted(pair.peer.fabric, DP_COUNT_POLLS))
+			sched_yield();
 	}
 }
 

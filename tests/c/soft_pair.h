@@ -102,6 +102,14 @@ static inline void pair_close(struct pair *pair)
 	free(pair->peer.memory);
 }
 
+static inline uint64_t counted(const struct dp_fabric *fabric, enum dp_counter counter)
+{
+	struct dp_counters counters;
+
+	dp_fabric_counters(fabric, &counters);
+	return counters.counts[counter];
+}
+
 /* Whether an event of @fabric comes within @limit_ms. */
 static inline bool event_within(struct dp_fabric *fabric, int limit_ms, struct dp_event *out)
 {

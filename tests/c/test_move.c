@@ -142,6 +142,45 @@ static void fetches_into_a_file_at_its_offset(void)
 	teardown(&rig);
 }
 
+/* A move of @length bytes of memory through slot 3. */
+static struct dp_move move_without_files(uint32_t direction, uint64_t length)
+{
+	struct dp_move move = move_of(direction, NULL, 9, 3);
+
+	move.extent_count = 0;
+	move.slot_count = 1;
+	move.remote.length_bytes = length;
+	return move;
+}
+
+static void bytes_in_a_slot_need_no_file(void)
+{
+	struct rig rig = setup();
+	struct dp_move move = move_without_files(DP_MOVE_SEND, SLOT);
+	struct dp_event event;
+
+	memcpy(staging + 3 * SLOT, source, SLOT);
+	CHECK_EQUAL(dp_lane_move(rig.lane, &move), 0);
+	CHECK_EQUAL(fake_event(rig.fabric).bytes, SLOT);
+	CHECK_EQUAL(memcmp(target, source, SLOT), 0);
+	CHECK_EQUAL(fake.sends[0].wr.opcode, IBV_WR_RDMA_WRITE);
+	memset(staging, UNTOUCHED, sizeof(staging));
+	move = move_without_files(DP_MOVE_FETCH, SLOT - 1);
+	CHECK_EQUAL(dp_lane_move(rig.lane, &move), 0);
+	event = fake_event(rig.fabric);
+	CHECK_EQUAL(event.kind, DP_EVENT_MOVED);
+	CHECK_EQUAL(event.status, 0);
+	CHECK_EQUAL(event.bytes, SLOT - 1);
+	CHECK_EQUAL(memcmp(staging + 3 * SLOT, source, SLOT - 1), 0);
+	check_only_slots_touched(3, 3);
+	CHECK(fake_quiet(rig.fabric));
+	move.remote.length_bytes = SLOT + 1;
+	CHECK_EQUAL(dp_lane_move(rig.lane, &move), -EINVAL);
+	move.remote.length_bytes = 0;
+	CHECK_EQUAL(dp_lane_move(rig.lane, &move), -EINVAL);
+	teardown(&rig);
+}
+
 static void asks_for_no_more_than_its_slots_hold(void)
 {
 	struct rig rig = setup();
@@ -345,6 +384,7 @@ int main(void)
 {
 	RUN(sends_through_its_slots_only);
 	RUN(fetches_into_a_file_at_its_offset);
+	RUN(bytes_in_a_slot_need_no_file);
 	RUN(asks_for_no_more_than_its_slots_hold);
 	RUN(runs_as_many_at_once_as_it_may);
 	RUN(a_failed_completion_names_its_move);

@@ -3,10 +3,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "fake_verbs.h"
 #include "soft_pair.h"
 
 #define SLOT (1u << 16)
 #define LENGTH (300u * 1000)
+#define SMALL 4096u
+#define REQUESTS 1000u
 #define BOTH (DP_ACCESS_REMOTE_WRITE | DP_ACCESS_REMOTE_READ)
 
 /* One side: a domain and a lane in it. */
@@ -218,6 +221,88 @@ static void a_region_that_was_closed_stays_as_it_is(void)
 	}
 }
 
+static struct dp_counters counters_of(const struct side *side)
+{
+	struct dp_counters counters;
+
+	dp_fabric_counters(side->fabric, &counters);
+	return counters;
+}
+
+static void check_nothing_made(const struct side *side, const struct dp_counters *before)
+{
+	const struct dp_counters now = counters_of(side);
+
+	for (int i = DP_COUNT_QUEUE_PAIRS; i <= DP_COUNT_ALLOCATIONS; i++)
+		CHECK_EQUAL(now.counts[i], before->counts[i]);
+}
+
+/* One small object, by WRITE and back by READ. */
+static void there_and_back(struct link *link, const struct dp_move *send,
+			   const struct dp_move *fetch)
+{
+	CHECK_EQUAL(dp_lane_move(link->gateway.lane, send), 0);
+	CHECK_EQUAL(outcome(link).status, 0);
+	CHECK_EQUAL(dp_lane_move(link->gateway.lane, fetch), 0);
+	CHECK_EQUAL(outcome(link).status, 0);
+}
+
+static void a_thousand_moves_make_nothing_and_take_no_memory(void)
+{
+	struct link link = link_open();
+	uint8_t *buffer = patterned(5);
+	struct dp_extent object = { .fd = memfd_create("object", 0), .length_bytes = SMALL };
+	struct dp_counters ours, theirs, now;
+	struct dp_region *region;
+	struct dp_move send, fetch;
+	unsigned int heap_uses;
+
+	CHECK_EQUAL(dp_region_open(link.client.domain, buffer, LENGTH, BOTH, &region), 0);
+	send = move_of(DP_MOVE_SEND, &object, buffer, region);
+	fetch = move_of(DP_MOVE_FETCH, &object, buffer, region);
+	CHECK_EQUAL(write(object.fd, buffer, SMALL), SMALL);
+	there_and_back(&link, &send, &fetch); /* pairs, and touches its memory */
+	ours = counters_of(&link.gateway);
+	theirs = counters_of(&link.client);
+	heap_uses = fake_heap_uses();
+	for (uint32_t i = 0; i < REQUESTS; i++)
+		there_and_back(&link, &send, &fetch);
+	CHECK_EQUAL(fake_heap_uses(), heap_uses);
+	check_nothing_made(&link.gateway, &ours);
+	check_nothing_made(&link.client, &theirs);
+	now = counters_of(&link.gateway);
+	CHECK_EQUAL(now.counts[DP_COUNT_WRITES] - ours.counts[DP_COUNT_WRITES], REQUESTS);
+	CHECK_EQUAL(now.counts[DP_COUNT_WRITTEN_BYTES] - ours.counts[DP_COUNT_WRITTEN_BYTES],
+		    REQUESTS * SMALL);
+	CHECK_EQUAL(now.counts[DP_COUNT_READS] - ours.counts[DP_COUNT_READS], REQUESTS);
+	CHECK_EQUAL(now.counts[DP_COUNT_READ_BYTES] - ours.counts[DP_COUNT_READ_BYTES],
+		    REQUESTS * SMALL);
+	CHECK_EQUAL(now.counts[DP_COUNT_EVENTS] - ours.counts[DP_COUNT_EVENTS], 2 * REQUESTS);
+	CHECK_EQUAL(now.completions[IBV_WC_SUCCESS] - ours.completions[IBV_WC_SUCCESS],
+		    2 * REQUESTS);
+	link_close(&link);
+	close(object.fd);
+	free(buffer);
+}
+
+/* The library's own count is the heap's, from the first lane on. */
+static void each_use_of_the_heap_is_counted(void)
+{
+	struct dp_fabric *fabric = side_open().fabric;
+	uint64_t counted_before = counted(fabric, DP_COUNT_ALLOCATIONS);
+	unsigned int heap_uses = fake_heap_uses();
+	struct dp_lane *lane;
+	static uint8_t memory[SLOT];
+
+	CHECK_EQUAL(dp_lane_open(fabric, memory, SLOT, DP_ACCESS_NONE, 1, &lane), 0);
+	CHECK(fake_heap_uses() > heap_uses);
+	CHECK_EQUAL(counted(fabric, DP_COUNT_ALLOCATIONS) - counted_before,
+		    fake_heap_uses() - heap_uses);
+	CHECK_EQUAL(counted(fabric, DP_COUNT_QUEUE_PAIRS), 1);
+	CHECK_EQUAL(counted(fabric, DP_COUNT_REGIONS), 1);
+	dp_fabric_close(&fabric);
+}
+
 int main(void)
 {
 	static const enum dp_carrier CARRIERS[] = { DP_CARRIER_UDP, DP_CARRIER_LOCAL };
@@ -227,6 +312,8 @@ int main(void)
 		RUN(buffers_come_and_go_on_one_connection);
 		RUN(only_what_a_region_grants_is_reached);
 		RUN(a_region_that_was_closed_stays_as_it_is);
+		RUN(a_thousand_moves_make_nothing_and_take_no_memory);
+		RUN(each_use_of_the_heap_is_counted);
 	}
 	return 0;
 }

@@ -1,6 +1,5 @@
 /* Windows, timers and gaps of a soft lane by a clock of our own: no packet leaves the test. */
-#include "check.h"
-#include "soft.h"
+#include "soft_pair.h"
 
 #define T_NS (UINT64_C(4096) << 14) /* timeout 14: 4.096 us * 2^14 */
 #define WINDOW_MAX 256u
@@ -26,6 +25,7 @@ static struct desk *desk_open(void)
 	desk->nic.active = &desk->active;
 	CHECK_EQUAL(soft_socket_open(&desk->nic), 0);
 	desk->fabric.impl = &desk->nic;
+	desk->nic.fabric = &desk->fabric;
 	desk->lane.fabric = &desk->fabric;
 	desk->lane.memory = desk->memory;
 	desk->lane.length = sizeof(desk->memory);
@@ -90,7 +90,7 @@ static void a_dead_peer_costs_eight_timeouts_between_one_and_four_long(void)
 		CHECK(now_ns != SOFT_NEVER);
 		(void)soft_recovery_turn(&desk->lane, now_ns);
 		requester_of(desk)->nxt = requester_of(desk)->sent; /* sent again */
-		if (desk->nic.counters.timeouts == timeouts)
+		if (counted(&desk->fabric, DP_COUNT_TIMEOUTS) == timeouts)
 			continue;
 		timeouts++;
 		CHECK(now_ns - last_ns >= T_NS);
@@ -120,7 +120,7 @@ static void silence_is_probed_long_before_the_timeout(void)
 	CHECK_EQUAL(requester->retries, 0);
 	second_ns = soft_requester_deadline(requester);
 	CHECK_EQUAL(second_ns - first_ns, 2 * (first_ns - 100 * MS)); /* ever later */
-	CHECK_EQUAL(desk->nic.counters.timeouts, 0);
+	CHECK_EQUAL(counted(&desk->fabric, DP_COUNT_TIMEOUTS), 0);
 	desk_close(desk);
 }
 

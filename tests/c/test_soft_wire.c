@@ -209,9 +209,9 @@ static void a_peer_that_is_overrun_is_served_without_timeouts(void)
 		CHECK_EQUAL(memcmp(pair.ours.memory, pair.peer.memory, OVERRUN_LENGTH), 0);
 	}
 	printf("   went back %llu times, %llu timeouts\n",
-	       (unsigned long long)nic_of(&pair.ours)->counters.retransmits,
-	       (unsigned long long)nic_of(&pair.ours)->counters.timeouts);
-	CHECK(nic_of(&pair.ours)->counters.timeouts < TIMEOUTS_MANY);
+	       (unsigned long long)counted(pair.ours.fabric, DP_COUNT_RETRANSMISSIONS),
+	       (unsigned long long)counted(pair.ours.fabric, DP_COUNT_TIMEOUTS));
+	CHECK(counted(pair.ours.fabric, DP_COUNT_TIMEOUTS) < TIMEOUTS_MANY);
 	pair_close(&pair);
 }
 
@@ -249,8 +249,8 @@ static void bytes_go_over_ipv6(void)
 	CHECK_EQUAL(dp_lane_read(pair.ours.lane, LENGTH, &remote), 0);
 	CHECK_EQUAL(next_event(&pair.ours).status, 0);
 	CHECK_EQUAL(memcmp(pair.ours.memory, pair.peer.memory, LENGTH), 0);
-	CHECK_EQUAL(nic_of(&pair.ours)->counters.bad_icrc, 0);
-	CHECK(nic_of(&pair.ours)->counters.received > LENGTH / 4096);
+	CHECK_EQUAL(counted(pair.ours.fabric, DP_COUNT_PACKETS_CORRUPT), 0);
+	CHECK(counted(pair.ours.fabric, DP_COUNT_PACKETS) > LENGTH / 4096);
 	pair.peer.fabric = NULL;
 	pair_close(&pair);
 }

@@ -7,6 +7,7 @@ import os
 import secrets
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 
@@ -87,6 +88,50 @@ async def test_fetch__any_size__fills_the_file(joined: Joined, size: int) -> Non
     os.close(fd)
 
 
+@pytest.mark.parametrize("size", [1, 4 * KIB, CONFIG.slot_bytes])
+async def test_send_bytes_and_fetch_bytes__any_piece__there_and_back(
+    joined: Joined, size: int
+) -> None:
+    data, target = secrets.token_bytes(size), bytearray(size)
+    into = await joined.link.register(target, remote_write=True)
+    source = await joined.link.register(data, remote_write=False)
+    terms: Any = {"owner": OWNER, "deadline_s": DEADLINE_S}
+    assert await joined.connection.send_bytes(data, into.buffer, cookie=None, **terms) == size
+    assert target == data
+    assert await joined.connection.fetch_bytes(source.buffer, **terms) == data
+    assert joined.gateway.staging_in_use == 0
+
+
+async def test_fetch_bytes__many_at_once__no_ones_slot_holds_anothers_bytes(
+    joined: Joined,
+) -> None:
+    """More than there are slots: each is lent on in the moment in which its bytes have come."""
+    pieces = [secrets.token_bytes(64 * KIB) for _ in range(40)]
+
+    async def fetched(data: bytes) -> bytearray:
+        source = await joined.link.register(data, remote_write=False)
+        return await joined.connection.fetch_bytes(
+            source.buffer, owner=OWNER, deadline_s=DEADLINE_S
+        )
+
+    assert await asyncio.gather(*map(fetched, pieces)) == pieces
+
+
+@pytest.mark.parametrize("size", [0, CONFIG.slot_bytes + 1])
+async def test_fetch_bytes__not_a_piece__is_refused_and_touches_no_slot(
+    joined: Joined, size: int
+) -> None:
+    assert joined.connection.max_piece_bytes == CONFIG.slot_bytes
+    with pytest.raises(ValueError, match="a piece has 1 to"):
+        await joined.connection.fetch_bytes(
+            RemoteBuffer(1, 1, size), owner=OWNER, deadline_s=DEADLINE_S
+        )
+    with pytest.raises(ValueError, match="a piece has 1 to"):
+        await joined.connection.send_bytes(
+            bytes(size), RemoteBuffer(1, 1, size), owner=OWNER, cookie=None, deadline_s=DEADLINE_S
+        )
+
+
 async def test_moves__many_at_once_on_one_connection__each_is_whole(joined: Joined) -> None:
     size = 100 * KIB
     objects = [secrets.token_bytes(size) for _ in range(64)]
@@ -114,6 +159,23 @@ async def test_send__wrong_rkey__is_refused_and_ends_the_connection(joined: Join
     assert not joined.connection.usable
     with pytest.raises(TransportError):
         await joined.send(fd, registration.buffer, 9)
+    os.close(fd)
+
+
+async def test_counters__moves_of_each_kind__tell_what_was_done(joined: Joined) -> None:
+    size = 3 * CONFIG.slot_bytes + 5
+    fd = object_of(secrets.token_bytes(size))
+    registration = await joined.link.register(bytearray(size), remote_write=True)
+    before = joined.gateway.counters()
+    await joined.send(fd, registration.buffer, size)
+    after = joined.gateway.counters()
+    assert (after.writes - before.writes, after.written_bytes - before.written_bytes) == (4, size)
+    assert after.reads == before.reads == 0
+    with pytest.raises(CompletionError):
+        await joined.fetch(registration.buffer, fd)  # that may be written only
+    failed = joined.gateway.counters().completions
+    assert failed["REM_ACCESS_ERR"] == before.completions["REM_ACCESS_ERR"] + 1
+    assert failed["SUCCESS"] == after.completions["SUCCESS"]
     os.close(fd)
 
 
@@ -153,6 +215,48 @@ async def test_send__peer_is_gone__ends_by_its_deadline(joined: Joined) -> None:
     await joined.link.close()
     with pytest.raises(TransportError):
         await joined.send(fd, registration.buffer, MIB, deadline_s=0.3)
+    os.close(fd)
+
+
+async def test_send__all_staging_is_lent_until_the_deadline__is_busy_and_the_connection_stays(
+    joined: Joined,
+) -> None:
+    """A second connection's moves hold every slot: their peer's queue pair never answers."""
+    silent, peer = joined.gateway.accept(), joined.link.local
+    silent.connect(replace(peer, qpn=peer.qpn ^ 1))
+    fd, target = object_of(bytes(MIB)), bytearray(b"old")
+    registration = await joined.link.register(target, remote_write=True)
+    nowhere = RemoteBuffer(0, 0, MIB)
+    held = [
+        asyncio.ensure_future(
+            silent.send(
+                [FileExtent(fd, 0, MIB)], nowhere, owner="x", cookie=None, deadline_s=DEADLINE_S
+            )
+        )
+        for _ in range(2)
+    ]
+    await asyncio.sleep(0)
+    with pytest.raises(BusyError, match=r"busy for 0\.05 s.*limits\.staging_bytes") as caught:
+        await joined.send(fd, registration.buffer, 3, deadline_s=0.05)
+    assert caught.value.limit == "rdma.connection_staging_bytes"
+    assert joined.connection.usable
+    await silent.close()
+    await asyncio.gather(*held, return_exceptions=True)
+    assert await joined.send(fd, registration.buffer, 3) == 3
+    assert target == bytes(3)
+    os.close(fd)
+
+
+async def test_send__more_than_run_at_once__says_to_use_more_connections(joined: Joined) -> None:
+    fd, target = object_of(bytes(KIB)), bytearray(KIB)
+    registration = await joined.link.register(target, remote_write=True)
+    moves = [
+        asyncio.ensure_future(joined.send(fd, registration.buffer, KIB, deadline_s=0.0))
+        for _ in range(binding.MOVES_MAX + 1)
+    ]
+    outcomes = await asyncio.gather(*moves, return_exceptions=True)
+    assert isinstance(outcomes[-1], BusyError)
+    assert "use more connections" in outcomes[-1].message
     os.close(fd)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from storing import initiate, new_bucket, put
+from storing import holdable, initiate, new_bucket, put
 
 from gateway.storage.port import ListQuery, ObjectInfo, Storage, Versioning, VersionQuery
 
@@ -66,6 +66,7 @@ queries = st.tuples(st.one_of(st.just(""), texts), delimiters, st.integers(1, 5)
 async def test_list_objects__any_keys_and_pages__equal_the_model(
     storage: Storage, keys: set[str], questions: list[tuple[str, str, int]]
 ) -> None:
+    keys = holdable(storage, keys)
     await fill(storage, keys)
     for prefix, delimiter, limit in questions:
         found = await pages(storage, prefix, delimiter, limit)
@@ -82,6 +83,7 @@ async def test_list_objects__any_keys_and_pages__equal_the_model(
 async def test_list_objects__any_marker__what_sorts_after_it(
     storage: Storage, keys: set[str], after: str, delimiter: str
 ) -> None:
+    keys = holdable(storage, keys)
     await fill(storage, keys)
     later = {key for key in keys if key.encode() > after.encode()}
     if delimiter and after.endswith(delimiter):  # it is a common prefix: all below it is past
@@ -103,6 +105,7 @@ async def test_list_objects__directory_marker_equal_to_prefix__is_shown_and_pass
     ]
 
 
+@pytest.mark.needs("any_key")
 async def test_list_objects__delimiter_overlaps_the_prefix__key_is_no_common_prefix(
     storage: Storage,
 ) -> None:
@@ -188,6 +191,7 @@ async def version_pages(
 changes = st.lists(st.tuples(texts, st.sampled_from(["put", "delete"])), max_size=25)
 
 
+@pytest.mark.needs("versioning")
 @settings(
     max_examples=30,
     deadline=None,
@@ -227,6 +231,7 @@ async def three_keys(storage: Storage) -> dict[str, list[str]]:
     return ids
 
 
+@pytest.mark.needs("versioning")
 @pytest.mark.parametrize("limit", [1, 2, 3, 4, 5, 6, 1000])
 async def test_list_versions__a_page_ends_anywhere__latest_is_right(
     storage: Storage, limit: int
@@ -243,6 +248,7 @@ async def test_list_versions__a_page_ends_anywhere__latest_is_right(
     assert [info.delete_marker for info in found] == [False, True, False, False, False, False]
 
 
+@pytest.mark.needs("versioning")
 async def test_list_versions__key_marker_alone__behind_all_of_that_key(storage: Storage) -> None:
     ids = await three_keys(storage)
     page = await storage.list_versions(VersionQuery("bucket", after_key="b"))
@@ -251,6 +257,7 @@ async def test_list_versions__key_marker_alone__behind_all_of_that_key(storage: 
     assert (page.versions, page.prefixes, page.next_key) == ((), (), None)
 
 
+@pytest.mark.needs("versioning")
 @pytest.mark.parametrize("gone", [0, 1, 2, 3])
 async def test_list_versions__marker_deleted_meanwhile__no_version_is_lost(
     storage: Storage, gone: int
@@ -262,6 +269,7 @@ async def test_list_versions__marker_deleted_meanwhile__no_version_is_lost(
     assert set(ids["b"][gone + 1 :] + ids["c"]) <= set(shown)
 
 
+@pytest.mark.needs("versioning")
 async def test_list_versions__each_page_deleted_before_the_next__ends_empty(
     storage: Storage,
 ) -> None:

@@ -60,6 +60,7 @@ async def read(storage: Storage, key: str, version_id: str | None) -> bytes:
 # Buckets
 
 
+@pytest.mark.needs("versioning")
 async def test_create_bucket__everything_configured__given_back(storage: Storage) -> None:
     wanted = BucketInfo(
         "full",
@@ -86,6 +87,7 @@ async def test_create_bucket__somebody_elses__already_exists(storage: Storage) -
         await storage.create_bucket(new_bucket("theirs", owner="a" * 64))
 
 
+@pytest.mark.needs("versioning")
 async def test_update_bucket__change__kept_but_for_what_a_bucket_is(storage: Storage) -> None:
     before = await storage.head_bucket("bucket")
 
@@ -133,6 +135,7 @@ async def test_missing_bucket__what_versions_add__no_such_bucket(storage: Storag
 # Versions
 
 
+@pytest.mark.needs("versioning")
 async def test_put__enabled__every_version_stays_readable(storage: Storage) -> None:
     await switch(storage, Versioning.ENABLED)
     made = [await put(storage, "k", b"%d" % number) for number in range(5)]
@@ -152,6 +155,7 @@ async def test_put__enabled__every_version_stays_readable(storage: Storage) -> N
     assert await visible_keys(storage) == ["k"]
 
 
+@pytest.mark.needs("versioning")
 async def test_put__before_and_after_enabling__the_null_version_stays(storage: Storage) -> None:
     await put(storage, "k", b"old")
     await switch(storage, Versioning.ENABLED)
@@ -160,6 +164,7 @@ async def test_put__before_and_after_enabling__the_null_version_stays(storage: S
     assert [info.version_id for info in await versions(storage)] == [new.version_id, "null"]
 
 
+@pytest.mark.needs("versioning")
 async def test_put__suspended__replaces_the_null_version_wherever_it_is(storage: Storage) -> None:
     await put(storage, "k", b"first null")
     await switch(storage, Versioning.ENABLED)
@@ -175,6 +180,7 @@ async def test_put__suspended__replaces_the_null_version_wherever_it_is(storage:
     assert await read(storage, "k", middle.version_id) == b"middle"
 
 
+@pytest.mark.needs("versioning")
 async def test_complete_upload__enabled__a_new_version_with_its_parts(storage: Storage) -> None:
     await switch(storage, Versioning.ENABLED)
     old = await put(storage, "k", b"old")
@@ -190,6 +196,7 @@ async def test_complete_upload__enabled__a_new_version_with_its_parts(storage: S
     assert await read(storage, "k", old.version_id) == b"old"
 
 
+@pytest.mark.needs("versioning")
 async def test_reader__version_removed_while_open__reads_to_the_end(storage: Storage) -> None:
     await switch(storage, Versioning.ENABLED)
     data = os.urandom(200_000)
@@ -204,6 +211,7 @@ async def test_reader__version_removed_while_open__reads_to_the_end(storage: Sto
 # Delete markers
 
 
+@pytest.mark.needs("versioning")
 async def test_delete__enabled__a_marker_hides_the_versions(storage: Storage) -> None:
     await switch(storage, Versioning.ENABLED)
     info = await put(storage, "k", b"data")
@@ -225,6 +233,7 @@ async def test_delete__enabled__a_marker_hides_the_versions(storage: Storage) ->
     assert await visible_keys(storage) == []
 
 
+@pytest.mark.needs("versioning")
 async def test_delete__enabled_and_nothing_there__a_marker_all_the_same(storage: Storage) -> None:
     await switch(storage, Versioning.ENABLED)
     first = await storage.delete_object("bucket", "k", None)
@@ -235,6 +244,7 @@ async def test_delete__enabled_and_nothing_there__a_marker_all_the_same(storage:
     assert [info.latest for info in listed] == [True, False]
 
 
+@pytest.mark.needs("versioning")
 async def test_delete__suspended__a_null_marker_replaces_the_null_version(storage: Storage) -> None:
     await switch(storage, Versioning.ENABLED)
     kept = await put(storage, "k", b"kept")
@@ -252,6 +262,7 @@ async def test_delete__suspended__a_null_marker_replaces_the_null_version(storag
     assert await get(storage, "k") == b"again"
 
 
+@pytest.mark.needs("versioning")
 async def test_delete_version__the_marker__the_object_is_back(storage: Storage) -> None:
     await switch(storage, Versioning.ENABLED)
     info = await put(storage, "k", b"data")
@@ -262,6 +273,7 @@ async def test_delete_version__the_marker__the_object_is_back(storage: Storage) 
     assert await visible_keys(storage) == ["k"]
 
 
+@pytest.mark.needs("versioning")
 async def test_delete_version__the_latest__the_next_one_comes_forward(storage: Storage) -> None:
     await switch(storage, Versioning.ENABLED)
     made = [await put(storage, "k", b"%d" % number) for number in range(3)]
@@ -283,6 +295,7 @@ async def test_delete_version__the_latest__the_next_one_comes_forward(storage: S
     assert await versions(storage) == ()
 
 
+@pytest.mark.needs("versioning")
 async def test_delete_version__unknown__no_error_and_no_marker(storage: Storage) -> None:
     await switch(storage, Versioning.ENABLED)
     await put(storage, "k", b"data")
@@ -294,6 +307,7 @@ async def test_delete_version__unknown__no_error_and_no_marker(storage: Storage)
     assert len(await versions(storage)) == 1
 
 
+@pytest.mark.needs("versioning")
 async def test_delete_bucket__versions_or_markers_left__not_empty(storage: Storage) -> None:
     await switch(storage, Versioning.ENABLED)
     info = await put(storage, "k", b"data")
@@ -308,6 +322,7 @@ async def test_delete_bucket__versions_or_markers_left__not_empty(storage: Stora
 # Conditions
 
 
+@pytest.mark.needs("versioning")
 async def test_conditions__latest_is_a_marker__a_put_finds_nothing(storage: Storage) -> None:
     await switch(storage, Versioning.ENABLED)
     await put(storage, "k", b"data")
@@ -321,6 +336,7 @@ async def test_conditions__latest_is_a_marker__a_put_finds_nothing(storage: Stor
     assert len(await versions(storage)) == 3
 
 
+@pytest.mark.needs("versioning")
 async def test_conditions__latest_is_a_marker__a_delete_is_held_against_it(
     storage: Storage,
 ) -> None:
@@ -338,6 +354,7 @@ async def test_conditions__latest_is_a_marker__a_delete_is_held_against_it(
     assert len(await versions(storage)) == 3
 
 
+@pytest.mark.needs("versioning")
 async def test_conditions__delete_of_a_version__judged_against_that_version(
     storage: Storage,
 ) -> None:
@@ -357,6 +374,7 @@ async def test_conditions__delete_of_a_version__judged_against_that_version(
     assert deletion.existed
 
 
+@pytest.mark.needs("versioning")
 async def test_conditions__delete_and_nothing_there__nothing_happens(storage: Storage) -> None:
     for state in (Versioning.OFF, Versioning.ENABLED, Versioning.SUSPENDED):
         await switch(storage, state)
@@ -368,6 +386,7 @@ async def test_conditions__delete_and_nothing_there__nothing_happens(storage: St
 # Changing and locking
 
 
+@pytest.mark.needs("versioning")
 @pytest.mark.parametrize("which", ["latest", "named", "old"])
 async def test_update_object__attributes__only_they_change(storage: Storage, which: str) -> None:
     await switch(storage, Versioning.ENABLED)
@@ -388,6 +407,7 @@ async def test_update_object__attributes__only_they_change(storage: Storage, whi
     assert changed.attributes == LOCKED
 
 
+@pytest.mark.needs("versioning")
 async def test_update_object__refused_or_not_there__nothing_changed(storage: Storage) -> None:
     await switch(storage, Versioning.ENABLED)
     info = await put(storage, "k", b"data")
@@ -420,6 +440,7 @@ async def test_update_object__many_at_once__each_sees_the_one_before(storage: St
     assert [key for key, _ in info.attributes.tags] == [str(number) for number in range(40)]
 
 
+@pytest.mark.needs("versioning")
 async def test_permit__forbids__nothing_is_removed(storage: Storage) -> None:
     await put(storage, "k", b"null")
     await switch(storage, Versioning.SUSPENDED)
@@ -443,6 +464,7 @@ async def test_permit__forbids__nothing_is_removed(storage: Storage) -> None:
 # Property: any history of a key is what the rules make of it
 
 
+@pytest.mark.needs("versioning")
 @pytest.mark.parametrize("seed", range(3))
 async def test_random_history__any_steps__equals_a_list_of_versions(
     storage: Storage, seed: int

@@ -6,14 +6,18 @@ import asyncio
 import gc
 import secrets
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from awscrt import checksums
 from botocore.credentials import Credentials
+from fake_tensor import cuda_tensor
 from gateway_process import GatewayProcess, gateway_process
 
-from gateway.client import Client, TransferPath
+from gateway.client import Client, TransferPath, gpu
+from gateway.client import client as client_module
 from gateway.config import MIB
 from gateway.config.client import ClientLimits
 from gateway.dataplane.link import EngineLink
@@ -105,3 +109,18 @@ async def test_transfer__cancelled_at_any_moment__leaves_a_client_that_works(
         assert all(one.ended for one in registered)
     await client.get_into(BUCKET, "cut", buffer := bytearray(len(data)))
     assert buffer == data
+
+
+async def test_gpus_memory__in_parts__is_summed_by_the_gateway_alone(
+    client: Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """On the soft fabric, which can't reach a real GPU's, with memory that is none."""
+    (tmp_path / "module/nvidia_peermem").mkdir(parents=True)
+    monkeypatch.setattr(gpu, "SYSFS", tmp_path)
+    monkeypatch.setattr(client_module, "check_touch", lambda _info, *, on_host: None)
+    data = secrets.token_bytes(12 * MIB)
+    await client.put_from(BUCKET, "gpu", cuda_tensor(np.frombuffer(data, np.uint8)))
+    assert (await client.head(BUCKET, "gpu")).crc64nvme == checksums.crc64nvme(data)
+    target = np.zeros(12 * MIB, np.uint8)
+    await client.get_into(BUCKET, "gpu", cuda_tensor(target))
+    assert target.tobytes() == data

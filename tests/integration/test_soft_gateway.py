@@ -78,7 +78,7 @@ def test_put_get__by_the_soft_fabric__both_sides_name_the_carrier(
             capture_output=True,
             timeout=60,
         )
-        told = json.loads(done.stdout)
+        told = json.loads(done.stdout.splitlines()[0])
         assert (told["path"], told["device"]) == ("RDMA", "soft")
         assert told["carrier"] in {"udp", "local"}
         logged = gateway.log_lines(rf"rdma {words[0].upper()} {bucket}/key {SIZE_BYTES} bytes")

@@ -66,7 +66,7 @@ def by_rdma(gateway: GatewayProcess, verb: str, *words: str) -> Way:
         stdout=subprocess.PIPE,
         timeout=COMMAND_LIMIT_S,
     )
-    told = json.loads(done.stdout)
+    told = json.loads(done.stdout.splitlines()[0])
     return Way(told["seconds"], told["carrier"])
 
 

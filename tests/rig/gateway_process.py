@@ -17,7 +17,7 @@ from pathlib import Path
 
 START_LIMIT_S = 90.0  # a Python starts slowly in an emulated machine
 STOP_LIMIT_S = 45.0
-ANNOUNCEMENT = re.compile(rb"serving http://([\d.]+):(\d+) \(.*, RDMA: (.+)\)\n")
+ANNOUNCEMENT = re.compile(rb"serving https?://([\d.]+):(\d+) \(.*, RDMA: (.+)\)\n")
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -39,11 +39,19 @@ class GatewayProcess:
     secret_key: str
     pid: int
     log: Path
+    scheme: str = "http"
 
     @property
     def endpoint(self) -> str:
         host, port = self.address
-        return f"http://{host}:{port}"
+        return f"{self.scheme}://{host}:{port}"
+
+    @property
+    def admin(self) -> str:
+        """The URL of its admin listener, without a slash at the end."""
+        found = re.search(r"metrics, health and status are at ([^\s\"]+)", self.log.read_text())
+        assert found is not None
+        return found[1]
 
     @property
     def client_environment(self) -> dict[str, str]:
@@ -69,6 +77,10 @@ class GatewayProcess:
         """The most memory it ever held at once (proc(5), status)."""
         return self._status_bytes("VmHWM")
 
+    def rss_bytes(self) -> int:
+        """What it holds now (proc(5), status)."""
+        return self._status_bytes("VmRSS")
+
     def locked_bytes(self) -> int:
         """Memory that it holds in place (proc(5), status)."""
         return self._status_bytes("VmLck")
@@ -81,28 +93,50 @@ class GatewayProcess:
 
 
 @contextmanager
-def gateway_process(directory: Path, *flags: str) -> Iterator[GatewayProcess]:
+def gateway_process(
+    directory: Path, *flags: str, keys: tuple[str, str] | None = None
+) -> Iterator[GatewayProcess]:
     """`s3rdma serve` on a free port of this host, its store and log in `directory`.
+
+    Args:
+        directory: made where it is missing.
+        flags: more of the command line.
+        keys: the access key and its secret, for gateways that share one; else fresh ones.
 
     Raises:
         GatewayFailedError: it ended early, didn't listen in time, or had to be killed.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    keys = ("KEY" + secrets.token_hex(8).upper(), secrets.token_urlsafe(30))
-    log = directory / "gateway.log"
+    if keys is None:
+        keys = ("KEY" + secrets.token_hex(8).upper(), secrets.token_urlsafe(30))
     argv = [sys.executable, "-m", "gateway", "serve", "--store", str(directory / "store")]
-    argv += ["--listen", "127.0.0.1:0", *flags]
+    argv += ["--listen", "127.0.0.1:0", "--admin-port", "0", *flags]
     environment = os.environ | {"S3RDMA_ACCESS_KEY": keys[0], "S3RDMA_SECRET_KEY": keys[1]}
+    log = directory / "gateway.log"
+    with serving(argv, environment, log) as (address, rdma, pid):
+        yield GatewayProcess(address, rdma, *keys, pid, log)
+
+
+@contextmanager
+def serving(
+    argv: list[str], environment: dict[str, str], log: Path, directory: Path | None = None
+) -> Iterator[tuple[tuple[str, int], str, int]]:
+    """Any command that serves: where it listens, what it says of its fabric, and its pid.
+
+    Raises:
+        GatewayFailedError: as `gateway_process`.
+    """
     with log.open("ab") as errors:
         child = subprocess.Popen(
             argv,
             env=environment,
+            cwd=directory,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=errors,
         )
     try:
-        yield GatewayProcess(*_announced(child, log), *keys, child.pid, log)
+        yield *_announced(child, log), child.pid
     finally:
         _stop(child, log)
 

@@ -32,6 +32,7 @@ from gateway.errors import S3Code, TransportError
 
 GID = bytes.fromhex("00000000000000000000ffff0a000001")
 SERVER_GID = bytes.fromhex("00000000000000000000ffff0a000002")
+CHECKSUM = "x-amz-checksum-crc64nvme"
 STAGING = (0x7F00_0000_1000, 0xABCD)
 
 
@@ -273,7 +274,7 @@ class FakeServer:
             case "GET" if path in self.objects:
                 return self.http_get(seen, self.objects[path])
             case "PUT":
-                assert seen.headers["x-amz-checksum-crc64nvme"] == crc64(seen.body)
+                assert seen.headers.get(CHECKSUM, crc64(seen.body)) == crc64(seen.body)
                 self.store(seen.raw_path, seen.body)
                 return web.Response(headers={"ETag": f'"{md5(seen.body)}"'})
             case "POST" if query == "uploads=":
@@ -289,6 +290,10 @@ class FakeServer:
         etag = f'"{md5(data)}"'
         if seen.headers.get("if-match", etag) != etag:
             return error(412, "PreconditionFailed", "changed")
+        if "range" not in seen.headers:
+            assert seen.headers["x-amz-checksum-mode"] == "ENABLED"
+            stated = {"ETag": etag, "x-amz-checksum-crc64nvme": crc64(data)}
+            return web.Response(body=data, headers=stated)
         match = re.fullmatch(r"bytes=(\d+)-(\d+)", seen.headers["range"])
         assert match
         body = data[int(match[1]) : int(match[2]) + 1]
@@ -300,7 +305,7 @@ class FakeServer:
         whole = b"".join(
             self.parts[f"{path}?partNumber={int(number)}&uploadId=up%2F1"] for number in numbers
         )
-        assert seen.headers["x-amz-checksum-crc64nvme"] == crc64(whole)
+        assert seen.headers.get(CHECKSUM, crc64(whole)) == crc64(whole)
         self.objects[path] = whole
         return xml("CompleteMultipartUploadResult", f"<ETag>&quot;{md5(whole)}-n&quot;</ETag>")
 

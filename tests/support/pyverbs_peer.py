@@ -117,14 +117,14 @@ class Endpoint:
         self._gid_index = gid_index
         self._resources = ExitStack()  # closed last first: QP, CQ, MR, PD, device
         context = self._own(Context(name=device))
-        pd = self._own(PD(context))
+        self.pd = self._own(PD(context))
         access = ibv.IBV_ACCESS_LOCAL_WRITE | ibv.IBV_ACCESS_REMOTE_WRITE
         access |= ibv.IBV_ACCESS_REMOTE_READ if readable else 0
-        self.mr = self._own(MR(pd, length_bytes, access))
+        self.mr = self._own(MR(self.pd, length_bytes, access))
         self._cq = self._own(CQ(context, 4))
         capacity = QPCap(max_send_wr=1, max_recv_wr=1, max_send_sge=1, max_recv_sge=1)
         init = QPInitAttr(qp_type=ibv.IBV_QPT_RC, scq=self._cq, rcq=self._cq, cap=capacity)
-        self._qp = self._own(QP(pd, init))
+        self._qp = self._own(QP(self.pd, init))
         self._mtu = context.query_port(PORT).active_mtu
         self.gid = bytes.fromhex(str(context.query_gid(PORT, gid_index)).replace(":", ""))
         self.qpn = int(self._qp.qp_num)

@@ -112,8 +112,15 @@ class RawClient:
         signer.add_auth(request)
         return self.head(method, target, dict(request.headers.items()))
 
-    def presigned_target(self, method: str, target: str, expires_s: int = 60) -> str:
-        request = AWSRequest(method, f"http://{self.host}{target}")
+    def presigned_target(
+        self,
+        method: str,
+        target: str,
+        expires_s: int = 60,
+        headers: Mapping[str, str] | None = None,
+    ) -> str:
+        """`headers` are signed, and must be sent with it."""
+        request = AWSRequest(method, f"http://{self.host}{target}", dict(headers or {}))
         S3SigV4QueryAuth(self._credentials, "s3", "us-east-1", expires=expires_s).add_auth(request)
         return str(request.url).removeprefix(f"http://{self.host}")
 

@@ -1,6 +1,6 @@
 """Short hands for tests that put objects straight into a storage."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import md5
 from typing import Any
 
@@ -68,6 +68,21 @@ async def get(storage: Storage, key: str, *, bucket: str = "bucket") -> bytes:
         return await reader.read(0, reader.info.size_bytes)
     finally:
         await reader.close()
+
+
+def holdable(storage: Storage, keys: Iterable[str]) -> set[str]:
+    """As many of the keys as the storage can hold beside each other (Capabilities.any_key)."""
+    if storage.capabilities.any_key:
+        return set(keys)
+    kept: set[str] = set()
+    for key in sorted(keys):
+        segments = key.removesuffix("/").split("/")
+        is_path = not {"", ".", ".."}.intersection(segments) and "\0" not in key
+        below = any(key.startswith(f"{other}/") for other in kept)
+        above = any(other.startswith(f"{key}/") for other in kept)
+        if is_path and not below and not above:
+            kept.add(key)
+    return kept
 
 
 async def initiate(storage: Storage, key: str, attributes: ObjectAttributes | None = None) -> str:

@@ -32,6 +32,13 @@ def test_load__no_source__is_the_defaults() -> None:
     assert load() == Config()
 
 
+def test_own_root__by_the_driver__with_the_objects() -> None:
+    flags = {"store.root": "/srv/store", "tree.root": "/srv/tree"}
+    assert load(flags=flags).own_root == Path("/srv/store")
+    of_tree = load(flags={**flags, "storage.driver": "tree"})
+    assert of_tree.own_root == Path("/srv/tree/.s3rdma")
+
+
 def test_load__all_sources__each_wins_over_the_one_before(tmp_path: Path) -> None:
     file = toml(
         tmp_path,
@@ -181,7 +188,8 @@ def test_settings__all__have_help_and_a_default_in_their_own_range() -> None:
 
 
 def test_settings__secrets__have_no_flag() -> None:
-    assert [setting.path for setting in settings() if not setting.flag] == ["secret_key"]
+    kept = [setting.path for setting in settings() if not setting.flag]
+    assert kept == ["upstream.secret_key", "secret_key"]
 
 
 @pytest.mark.parametrize(

@@ -145,8 +145,9 @@ def _qemu_argv(
     kvm = accelerator == "kvm"
     argv = [
         *(QEMU, "-accel", "kvm" if kvm else "tcg,thread=multi"),
-        # Under TCG "rep movsb" copies a byte at a time: without ERMS/FSRM rxe is twice as fast.
-        *("-cpu", "host" if kvm else "max,-la57,-erms,-fsrm", "-machine", "q35"),
+        # Under TCG "rep movsb" copies a byte at a time: without ERMS/FSRM rxe is twice as fast; and
+        # a carry-less multiplication is a call: without it CRC64NVME is twenty times as fast.
+        *("-cpu", "host" if kvm else "max,-la57,-erms,-fsrm,-pclmulqdq", "-machine", "q35"),
         *("-smp", str(guest.cpus), "-m", str(guest.memory_mib)),
         *("-nodefaults", "-display", "none", "-no-reboot"),
         *("-kernel", str(image.KERNEL), "-initrd", str(scratch / "initrd")),

@@ -222,7 +222,7 @@ def test_sign__sigv4_test_suite_with_a_body__gives_the_published_signature(
     key = STORE.signing_key(ACCESS_KEY, claim.scope)
     assert key is not None
 
-    assert sign(key, string_to_sign(claim, canonical)) == signature
+    assert sign(key, string_to_sign(claim.timestamp, claim.scope, canonical)) == signature
 
 
 MANUAL_KEY = "AKIAIOSFODNN7EXAMPLE"

@@ -6,8 +6,9 @@ import argparse
 
 import pytest
 
-from gateway.cli import main, options, remote, transfer
-from gateway.client import RdmaMode, Transfer, TransferPath
+from gateway.cli import main, options, remote
+from gateway.cli.objects import report
+from gateway.client import RdmaMode, RdmaProtocol, Transfer, TransferPath
 
 
 @pytest.fixture(autouse=True)
@@ -43,6 +44,20 @@ def test_s3_url__malformed__is_a_usage_error(text: str) -> None:
         ["put", "file", "b/k"],
         ["get", "--http", "--rdma", "s3://b/k", "file"],
         ["mb", "s3://b/k"],
+        ["get", "--part-size", "1MiB", "s3://b/k", "file"],
+        ["get", "--part-size", "2GiB", "s3://b/k", "file"],
+        ["get", "--part-size", "large", "s3://b/k", "file"],
+        ["get", "--jobs", "0", "s3://b/k", "file"],
+        ["put", "--recurs", "dir", "s3://b/k"],
+        ["rm", "--version-id", "1", "--all-versions", "s3://b/k"],
+        ["bench", "bucket"],
+        ["bench", "http://host"],
+        ["bench", "s3://b/k"],
+        ["bench", "s3://b", "--ways", "carrier-pigeon"],
+        ["bench", "s3://b", "--seconds", "soon"],
+        ["bench", "s3://b", "--plot", "picture.gif"],
+        ["completion", "csh"],
+        ["keys"],
         ["nonsense"],
     ],
 )
@@ -61,9 +76,21 @@ def test_main__wrong_usage__exits_with_2(
         (["get", "s3://b", "file"], "names no key"),
         (["get", "s3://b/dir/", "."], "no file name"),
         (["get", "s3://b/dir/..", "."], "no file name"),
+        (["get", "s3://b/1", "s3://b/2", "-"], "one object"),
+        (["get", "-r", "s3://b/1", "-"], "one object"),
+        (["get", "s3://b", "-"], "names no key"),
+        (["get", "-r", "s3://b", __file__], "not a directory"),
+        (["get", "--version-id", "1", "-r", "s3://b", "."], "of one object"),
+        (["rm", "s3://b"], "names no key"),
+        (["rm", "--version-id", "1", "s3://b/1", "s3://b/2"], "of one object"),
+        (["put", "1", "2", "s3://b/k"], "must end with /"),
+        (["put", "-", "2", "s3://b/k/"], "one object"),
+        (["put", "-", "s3://b/k/"], "names no key"),
+        (["cp", "s3://b/1", "s3://b/2", "s3://b/k"], "must end with /"),
+        (["cp", "--version-id", "1", "-r", "s3://b/1", "s3://b/2"], "of one object"),
     ],
 )
-def test_get__without_a_name__exits_with_2(
+def test_command__that_names_too_little_or_too_much__exits_with_2(
     argv: list[str], text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(argv) == 2
@@ -94,6 +121,14 @@ def test_mode__of_each_flag__reaches_the_client(argv: tuple[str, ...], mode: Rdm
     assert remote.make_client(_connection(*argv))._mode is mode
 
 
+@pytest.mark.parametrize(
+    ("argv", "verify"),
+    [((), None), (("--ca-bundle", "ca.pem"), "ca.pem"), (("--no-verify-ssl",), False)],
+)
+def test_trust__of_each_flag__reaches_the_client(argv: tuple[str, ...], verify: object) -> None:
+    assert remote.make_client(_connection(*argv))._verify is verify
+
+
 def test_secrets__on_the_command_line__do_not_exist(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["put", "--help"])
@@ -114,8 +149,16 @@ def test_attempt__malformed_endpoint__is_said() -> None:
     ("done", "line"),
     [
         (
-            Transfer(67108864, 0.52, "e", TransferPath.RDMA, device="rxe0", carrier="verbs"),
-            "put 67108864 bytes in 0.52 s (0.13 GB/s) by RDMA (rxe0, verbs)",
+            Transfer(
+                67108864,
+                0.52,
+                "e",
+                TransferPath.RDMA,
+                device="rxe0",
+                carrier="verbs",
+                protocol=RdmaProtocol.RC,
+            ),
+            "put 67108864 bytes in 0.52 s (0.13 GB/s) by RDMA (rxe0, verbs, rc)",
         ),
         (
             Transfer(10, 1.0, "e", TransferPath.HTTP, "the server answered 501 unsupported: off\n"),
@@ -125,7 +168,7 @@ def test_attempt__malformed_endpoint__is_said() -> None:
     ],
 )
 def test_result_line__of_each_way__says_bytes_seconds_and_path(done: Transfer, line: str) -> None:
-    assert transfer.result_line("put", done) == line
+    assert report.result_line("put", done) == line
 
 
 def test_printable__control_characters__cannot_steer_a_terminal() -> None:

@@ -10,7 +10,13 @@ from aiohttp import web
 from fake_connections import declined_put
 from fake_rc_gateway import Rig, Seen, error, md5
 
-from gateway.client import ConnectError, S3Error, TransferPath, UnsupportedError
+from gateway.client import (
+    ConnectError,
+    S3Error,
+    TransferError,
+    TransferPath,
+    UnsupportedError,
+)
 from gateway.errors import BusyError
 
 DATA = bytes(range(256)) * 16
@@ -79,7 +85,7 @@ async def test_bytes_transferred__another_number__is_no_success(
     async with connected.client(rdma="require") as client:
         method = client.get_into if verb == "get" else client.put_from
         with pytest.raises(UnsupportedError, match=f"failed twice.*{text} of 4096"):
-            await method("b", "k", bytearray(DATA))
+            await method("b", "k", bytearray(DATA), **({"length": 4096} if verb == "get" else {}))
     assert len(connected.fabric.links) == 2
     assert [link.events for link in connected.fabric.links] == [["closed with 1"]] * 2
 
@@ -182,3 +188,71 @@ async def test_gateway__gone__is_a_connect_error(connected: Rig) -> None:
     async with connected.client() as client:
         with pytest.raises(ConnectError, match="127"):
             await client.put_from("b", "k", DATA)
+
+
+@pytest.mark.parametrize("spare", [0, 1, 4096])
+async def test_get__whole_object__is_one_request_and_no_head(connected: Rig, spare: int) -> None:
+    told: list[tuple[int, int]] = []
+    buffer = bytearray(4096 + spare)
+    async with connected.client() as client:
+        got = await client.get_into("b", "k", buffer, progress=lambda *row: told.append(row))
+    assert buffer == DATA + bytes(spare)
+    assert (got.bytes, got.etag, got.path) == (4096, md5(DATA), TransferPath.RDMA)
+    assert [seen.method for seen in connected.server.seen] == ["GET"]
+    assert told == [(0, 4096), (4096, 4096)]
+
+
+async def test_get__whole_empty_object__is_one_request_too(connected: Rig) -> None:
+    connected.server.objects["/b/k"] = b""
+    async with connected.client() as client:
+        got = await client.get_into("b", "k", bytearray(10))
+    assert (got.bytes, got.path) == (0, TransferPath.RDMA)
+    assert [seen.method for seen in connected.server.seen] == ["GET"]
+
+
+async def test_get__whole_object_longer_than_the_buffer__says_so_and_the_link_stays(
+    connected: Rig,
+) -> None:
+    buffer = bytearray(4095)
+    async with connected.client() as client:
+        with pytest.raises(ValueError, match="4095 bytes and 4096 are to be fetched"):
+            await client.get_into("b", "k", buffer)
+        await client.get_into("b", "k", bytearray(4096))
+    assert buffer == bytes(4095)
+    assert len(connected.fabric.links) == 1
+    assert [seen.method for seen in connected.server.seen] == ["GET", "GET"]
+
+
+async def test_get__whole_object_with_a_wrong_byte__is_no_success(connected: Rig) -> None:
+    connected.server.flip_byte = True
+    async with connected.client() as client:
+        with pytest.raises(TransferError, match="CRC64NVME"):
+            await client.get_into("b", "k", bytearray(4096))
+
+
+async def test_get__whole_object_missing__is_s3s_own_error(connected: Rig) -> None:
+    async with connected.client() as client:
+        with pytest.raises(S3Error, match="NoSuchKey"):
+            await client.get_into("b", "missing", bytearray(4096))
+    assert len(connected.server.seen) == 1
+
+
+async def test_get__whole_object_longer_than_a_part__asks_for_its_length_first(
+    connected: Rig,
+) -> None:
+    limits = connected.tight(part_bytes=1000)
+    async with connected.client(limits=limits) as client:
+        await client.get_into("b", "k", buffer := bytearray(4096))
+    assert buffer == DATA
+    assert [seen.method for seen in connected.server.seen] == ["HEAD"] + ["GET"] * 5
+
+
+async def test_get__whole_object_declined__goes_by_http_without_a_third_attempt(
+    connected: Rig,
+) -> None:
+    connected.server.connections.memory = lambda *_args, **_more: None  # type: ignore[method-assign]
+    async with connected.client() as client:
+        got = await client.get_into("b", "k", buffer := bytearray(4096))
+    assert (got.path, buffer) == (TransferPath.HTTP, DATA)
+    by_token = ["x-amz-rdma-token" in seen.headers for seen in connected.server.seen]
+    assert by_token == [True, True, False, False]

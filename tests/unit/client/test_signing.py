@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
+from botocore.auth import S3SigV4Auth
+from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials, RefreshableCredentials
 from botocore.exceptions import CredentialRetrievalError
 
 from gateway.client.errors import CredentialsError
 from gateway.client.signing import Signer, load_signer
+
+_DAYS = {day: time.struct_time((2026, 2, day, 1, 2, 3, 0, 0, 0)) for day in (1, 2)}
 
 
 @pytest.fixture(autouse=True)
@@ -69,3 +74,58 @@ async def test_sign__refresh_fails__is_a_credentials_error() -> None:
     )
     with pytest.raises(CredentialsError, match="gone"):
         await Signer(expired, "r").sign("GET", "http://h/", {}, b"")
+
+
+def _botocores(
+    method: str, url: str, headers: dict[str, str], credentials: Credentials, region: str
+) -> str:
+    """The signature that botocore gives a request with these headers."""
+    auth = S3SigV4Auth(credentials, "s3", region)
+    unsigned = {name: value for name, value in headers.items() if name != "Authorization"}
+    request = AWSRequest(method=method, url=url, headers=unsigned, data=b"")
+    request.context["timestamp"] = headers["X-Amz-Date"]
+    return str(
+        auth.signature(auth.string_to_sign(request, auth.canonical_request(request)), request)
+    )
+
+
+@pytest.mark.parametrize(
+    ("method", "url"),
+    [
+        ("GET", "http://h:9000/b/k"),
+        ("GET", "http://h:80/"),
+        ("HEAD", "https://Store.Example:443/b/k"),
+        ("GET", "https://[fd00::1]:9000/b/k"),
+        ("PUT", "http://h/b/a%20b/%C3%A9//../~-._%28"),
+        ("PUT", "http://h/b/k?uploadId=x%2By&partNumber=10&a=&B=1"),
+        ("POST", "http://h/b/k?uploads="),
+    ],
+)
+@pytest.mark.parametrize("payload", [None, b"", b"<xml/>"])
+async def test_sign__any_request__is_botocores_signature(
+    method: str, url: str, payload: bytes | None
+) -> None:
+    credentials = Credentials("AKID", "se/cret+", "tok en")
+    given = {
+        "Range": "bytes=0-4095",
+        "x-amz-meta-name": "two  blanks",
+        "x-amz-meta-utf8": "caf\u00e9 \u2603",
+        "x-amz-rdma-token": "rc:00:1:2:3",
+    }
+    headers = await Signer(credentials, "eu-west-9").sign(method, url, given, payload)
+    assert headers.items() >= given.items()
+    signature = headers["Authorization"].rpartition("Signature=")[2]
+    assert signature == _botocores(method, url, headers, credentials, "eu-west-9")
+
+
+async def test_sign__another_day_or_secret__derives_another_key(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    credentials = Credentials("AKID", "first")
+    signer = Signer(credentials, "r")
+    for day, secret in ((1, "first"), (2, "first"), (2, "second")):
+        credentials.secret_key = secret
+        monkeypatch.setattr(time, "gmtime", lambda day=day: _DAYS[day])
+        headers = await signer.sign("GET", "http://h/", {}, b"")
+        signature = headers["Authorization"].rpartition("=")[2]
+        assert signature == _botocores("GET", "http://h/", headers, credentials, "r")

@@ -54,9 +54,11 @@ async def test_enter__without_credentials__leaves_no_thread(
 
 def test_run__interrupted__ends_the_work_before_it_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     ended: list[str] = []
+    begun = threading.Event()
 
     async def work() -> None:
         try:
+            begun.set()
             await asyncio.Event().wait()
         finally:
             await asyncio.sleep(0)
@@ -68,6 +70,7 @@ def test_run__interrupted__ends_the_work_before_it_raises(monkeypatch: pytest.Mo
         def wait(self, timeout: float | None = None) -> bool:
             if not self.interrupted:
                 self.interrupted = True
+                begun.wait()
                 raise KeyboardInterrupt
             return super().wait(timeout)
 

@@ -17,6 +17,7 @@ from gateway.config import LaneClass, RdmaConfig
 from gateway.dataplane import binding, devices, engine, soft
 from gateway.dataplane import fabric as fabric_module
 from gateway.dataplane.binding import Event, EventKind
+from gateway.dataplane.census import Occupancy
 from gateway.dataplane.devices import DeviceInfo, Gid, GidType
 from gateway.dataplane.engine import EngineFabric, open_fabric
 from gateway.dataplane.port import FabricUnavailable, Need
@@ -88,7 +89,7 @@ class FakeC:
         self.options = options
         return "fabric"
 
-    def _drain(self, _fabric: Any) -> list[Event]:
+    def _drain(self, _fabric: Any, _rows: Any) -> list[Event]:
         taken, self.events = self.events, []
         if not taken:
             os.eventfd_read(self.fd)
@@ -270,6 +271,7 @@ async def test_close__lane_cannot_be_recycled__is_lost_not_lent(
     await fabric.lease(Need.SEND, 10).close()
     assert "lost to the arena" in caplog.text
     assert fabric.idle_lanes == 1
+    assert fabric.usage().lanes == Occupancy(free=1, leased=0, resting=0)
 
 
 async def test_lease__queue_pair_refused__lane_comes_back(fabric: EngineFabric, c: FakeC) -> None:

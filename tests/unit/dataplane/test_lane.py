@@ -7,6 +7,7 @@ import errno
 import os
 import threading
 from collections.abc import Callable
+from ipaddress import IPv6Address
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from gateway.dataplane import binding
 from gateway.dataplane.binding import Event, EventKind
 from gateway.dataplane.failures import CompletionError
 from gateway.dataplane.lane import Core, EngineLane
+from gateway.dataplane.networks import Networks, parse_networks
 from gateway.dataplane.port import CompletionClass, FabricInfo, LinkLayer, QpAddress, RemoteBuffer
 from gateway.errors import ClientError, InternalError, S3Code, TransportError
 from gateway.wire.extent import FileExtent
@@ -51,6 +53,7 @@ class Home:
     """The fabric that a lane goes back to."""
 
     close_limit_s = 5.0
+    allowed: Networks | None = None
 
     def __init__(self, link_layer: LinkLayer = LinkLayer.ETHERNET) -> None:
         self.info = FabricInfo("verbs", "fake0", 1, IPV4, 1, 9, link_layer, 4096, 1 << 30)
@@ -244,6 +247,31 @@ async def test_connect__infiniband_without_a_lid__is_the_clients_error(core: Cor
     with pytest.raises(ClientError, match="LID 0"):
         lane.connect(QpAddress(1, 1, IPV4, 0))
     lane.connect(QpAddress(1, 1, b"\xfe\x80" + bytes(14), 3))  # GIDs have no family there
+
+
+@pytest.mark.parametrize(
+    ("networks", "reached"),
+    [(("192.0.2.0/24",), True), (("10.0.0.0/8", "fd00::/8"), False), ((), False)],
+)
+async def test_connect__peer_of_another_network__is_sent_to_http(
+    core: Core, networks: tuple[str, ...], reached: bool
+) -> None:
+    home = Home()
+    home.allowed = parse_networks(networks)
+    lane = EngineLane(home, core, 1)
+    peer = QpAddress(1, 1, IPv6Address("::ffff:192.0.2.9").packed, 0)
+    if reached:
+        lane.connect(peer)
+        return
+    with pytest.raises(ClientError, match=r"none of rdma\.allowed_networks") as caught:
+        lane.connect(peer)
+    assert caught.value.code.status == 501
+
+
+async def test_connect__infiniband__asks_no_network(core: Core) -> None:
+    home = Home(LinkLayer.INFINIBAND)
+    home.allowed = ()
+    EngineLane(home, core, 1).connect(QpAddress(1, 1, b"\xfe\x80" + bytes(14), 3))
 
 
 async def test_connect__device_refuses__transport_error(lane: EngineLane, c: FakeC) -> None:

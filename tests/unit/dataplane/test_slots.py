@@ -92,3 +92,33 @@ async def test_take__cancelled_in_the_moment_of_its_grant__gives_the_slots_back(
     with pytest.raises(asyncio.CancelledError):
         await waiting
     assert pool.in_use == 0
+
+
+async def test_waiters__some_wait__are_told_by_owner() -> None:
+    pool = SlotPool(4, max_waiting=10)
+    held = await pool.take("a", 4)
+    waiting = [asyncio.ensure_future(pool.take(owner, 1)) for owner in ("b", "c", "b")]
+    await settle()
+    assert pool.waiters == {"b": 2, "c": 1}
+    pool.give_back(held)
+    await asyncio.gather(*waiting)
+    assert pool.waiters == {}
+
+
+@pytest.mark.parametrize("behind", [0, 1])
+async def test_take__its_turn_comes_while_a_cancellation_is_on_its_way__loses_no_slot(
+    behind: int,
+) -> None:
+    """A cancelled task hears of it a turn of the loop later; slots may come back before that."""
+    pool = SlotPool(4, max_waiting=10)
+    held = await pool.take("a", 4)
+    waiting = [asyncio.ensure_future(pool.take("a", 4)) for _ in range(1 + behind)]
+    await settle()
+    waiting[0].cancel()
+    pool.give_back(held)
+    with pytest.raises(asyncio.CancelledError):
+        await waiting[0]
+    for next_one in waiting[1:]:
+        pool.give_back(await next_one)
+    assert (pool.in_use, pool.waiting) == (0, 0)
+    assert len(await pool.take("b", 4)) == 4

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.dataplane.census import Occupancy
 from gateway.dataplane.port import Need
 from gateway.dataplane.staging import Arena
 from gateway.errors import BusyError, ClientError, S3Code
@@ -109,3 +110,18 @@ def test_take__any_sequence__no_lane_is_lent_twice_and_every_receive_fits(
         assert need is Need.SEND or lengths[lane] >= length
         lent.append(lane)
     assert len(arena) + len(lent) == len(LANES)
+
+
+def test_occupancy__lanes_come_and_go__each_is_free_lent_resting_or_lost(
+    arena: Arena[str], clock: Clock
+) -> None:
+    assert arena.occupancy() == Occupancy(free=4, leased=0, resting=0)
+    first, second = arena.take(Need.RECEIVE, 1), arena.take(Need.RECEIVE, 1)
+    assert arena.occupancy() == Occupancy(free=2, leased=2, resting=0)
+    arena.give_back(100, first)
+    assert arena.occupancy() == Occupancy(free=2, leased=1, resting=1)
+    clock.now_s += 2.0
+    assert arena.occupancy() == Occupancy(free=3, leased=1, resting=0)
+    arena.lose()
+    assert arena.occupancy() == Occupancy(free=3, leased=0, resting=0)
+    assert second not in {arena.take(Need.SEND, 1) for _ in range(3)}

@@ -81,7 +81,7 @@ async def test_background__one_hangs__is_waited_for_no_longer_than_the_grace():
     hanging.cancel()
 
 
-async def test_alarm__set_again__rings_once_at_the_last_time():
+async def test_alarm__set_again__rings_once_at_the_earliest_time():
     rung = asyncio.Event()
     count = []
 
@@ -98,3 +98,7 @@ async def test_alarm__set_again__rings_once_at_the_last_time():
     alarm.set(float("inf"))
     await asyncio.sleep(0)
     assert count == [1]
+    alarm.set(1e9)
+    alarm.set(99.0)
+    await asyncio.sleep(0.001)
+    assert count == [1, 1]

@@ -88,3 +88,10 @@ def test_remove__twice__only_the_first_removes() -> None:
     assert connections.remove(held)
     assert not connections.remove(held)
     assert len(connections) == 0
+
+
+def test_owners__keys_and_unsigned__are_counted_apart() -> None:
+    connections = table()
+    for owner in ("alice", None, "alice"):
+        connections.add(owner, connection(), 0.0)
+    assert connections.owners() == {"alice": 2, "": 1}

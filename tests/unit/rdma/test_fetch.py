@@ -20,6 +20,8 @@ DATA = bytes(range(250)) * 4
 class Recording:
     """A connection that reads what it is to send, and notes where it should go."""
 
+    max_piece_bytes = 100
+
     def __init__(self) -> None:
         self.sent: list[tuple[int, bytes, int | None]] = []
 
@@ -27,6 +29,12 @@ class Recording:
         self, files: Sequence[FileExtent], to: RemoteBuffer, *, cookie: int | None, **_: Any
     ) -> None:
         data = b"".join(os.pread(one.fd, one.length_bytes, one.offset_bytes) for one in files)
+        assert len(data) > fetch._INLINE_BYTES
+        await self.send_bytes(data, to, cookie=cookie)
+
+    async def send_bytes(
+        self, data: bytes, to: RemoteBuffer, *, cookie: int | None, **_: Any
+    ) -> None:
         assert len(data) == to.length_bytes
         self.sent.append((to.addr, data, cookie))
 
@@ -37,15 +45,19 @@ async def test_send_object__any_extent__is_sent_once_and_in_place(
     monkeypatch: pytest.MonkeyPatch, with_files: bool, first: int, length: int
 ) -> None:
     monkeypatch.setattr(fetch, "WINDOW_BYTES", 256)
-    monkeypatch.setattr(fetch, "CHUNK_BYTES", 100)
+    monkeypatch.setattr(fetch, "_INLINE_BYTES", 150)
     fd = os.memfd_create("object")
     os.write(fd, DATA)
 
     async def read(offset: int, size: int) -> bytes:
         return DATA[offset : offset + size]
 
+    async def verify(offset: int, size: int) -> None:
+        assert 0 <= offset < offset + size <= len(DATA)
+
     reader: Any = SimpleNamespace(
         extents=lambda offset, size: (FileExtent(fd, offset, size),) if with_files else None,
+        verify=verify,
         read=read,
     )
     connection: Any = Recording()

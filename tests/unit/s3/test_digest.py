@@ -9,8 +9,8 @@ from bodies import checksum
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.s3.digest import Digester, composite_checksum, composite_etag, full_object_checksum
-from gateway.wire.checksums import Algorithm
+from gateway.s3.digest import Digester, composite_checksum, full_object_checksum
+from gateway.wire.checksums import Algorithm, composite_etag
 
 CRCS = (Algorithm.CRC32, Algorithm.CRC32C, Algorithm.CRC64NVME)
 

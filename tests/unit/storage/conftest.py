@@ -41,11 +41,12 @@ MakeStore = Callable[..., Store]
 
 @pytest.fixture
 async def make_store(root: Path, clock: Clock) -> AsyncIterator[MakeStore]:
-    """Stores on `root`, stopped at the end. Keywords are StoreConfig's."""
+    """Stores on `root`, with a file for each object, stopped at the end; StoreConfig's keywords."""
     made: list[Store] = []
+    defaults = {"root": root, "durability": Durability.NONE, "inline_max_bytes": 0}
 
     def make(**settings: object) -> Store:
-        config = StoreConfig(**{"root": root, "durability": Durability.NONE, **settings})
+        config = StoreConfig(**{**defaults, **settings})
         made.append(Store(config, clock))
         return made[-1]
 

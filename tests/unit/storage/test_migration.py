@@ -131,7 +131,7 @@ async def test_migration__done__the_same_tables_as_a_new_catalog(old: Path, tmp_
     for connection in (migrated, new):
         query = "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY name"
         schemas.append(connection.execute(query).fetchall())
-        assert connection.execute("PRAGMA user_version").fetchone() == (2,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (tables.SCHEMA_VERSION,)
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         connection.close()
     assert schemas[0] == schemas[1]

@@ -5,6 +5,7 @@ import errno
 import os
 import sqlite3
 import stat
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,9 @@ from storing import complete, draft, etag, get, initiate, new_bucket, put, put_p
 from gateway.config import Durability
 from gateway.errors import BusyError, GatewayError, InternalError, S3Code
 from gateway.storage import reader, staged
+from gateway.storage.blocks import tail_bytes
+from gateway.storage.files import DataFiles
+from gateway.storage.lock import StoreLock
 from gateway.storage.port import ListQuery, Versioning
 from gateway.storage.store import Store
 from gateway.wire.conditional import Conditions
@@ -33,6 +37,11 @@ async def test_start__new_root__private_modes(store: Store, root: Path, data_fil
     assert len(data_files()) == 1
     found = {(stat.S_ISDIR(mode), stat.S_IMODE(mode)) for mode in _modes(root)}
     assert found == {(True, 0o700), (False, 0o600)}
+
+
+def content(path: Path) -> bytes:
+    """What a data file holds of an object: less than a block, and then its sum."""
+    return path.read_bytes()[: -tail_bytes(1)]
 
 
 def _modes(root: Path) -> list[int]:
@@ -55,15 +64,18 @@ async def test_start__again__objects_and_uploads_are_there(store: Store, make_st
     assert await get(again, "done") == b"whole"
 
 
-async def test_start__second_process__refused_with_the_first_ones_pid(
-    store: Store, make_store: Any
+async def test_start__somebody_has_it_alone__waits_then_names_the_process(
+    store: Store, root: Path, make_store: Any
 ) -> None:
-    second = make_store()
+    await store.stop()
+    alone = StoreLock(root / "lock")
+    assert alone.acquire_alone(0)
+    second = make_store(start_wait_s=0.1)
     with pytest.raises(InternalError) as caught:
         await second.start()
     assert f"in use by process {os.getpid()}" in caught.value.cause
     assert "store.root" in caught.value.cause
-    await store.stop()
+    alone.release()
     await second.start()
 
 
@@ -144,8 +156,66 @@ async def test_start__leftovers__removed_and_foreign_files_kept(
     (root / "staging" / ORPHAN).write_bytes(b"never whole")
     again = make_store()
     await again.start()
+    await again.swept()
     assert data_files() == sorted([*kept, foreign])
     assert await get(again, "key") == b"data"
+
+
+async def test_start__leftovers_of_a_time_to_come__kept_until_it_has_come(
+    store: Store, root: Path, make_store: Any, clock: Any, data_files: Files
+) -> None:
+    """What looks younger than the start belongs to a process that is alive."""
+    await store.stop()
+    name = f"{clock.now_ns + 1_000_000_000:016x}{ORPHAN[16:]}"
+    (root / "objects" / name[-2:] / name).write_bytes(b"about to be named")
+    for seconds, left in ((0, 1), (2, 0)):
+        clock.advance(seconds)
+        again = make_store()
+        await again.start()
+        await again.swept()
+        await again.stop()
+        assert len(data_files()) == left
+
+
+async def test_put__clock_was_set_back__its_file_is_no_leftover(
+    store: Store, make_store: Any, clock: Any, data_files: Files
+) -> None:
+    """A name is never older than the start, from which on a sweep spares it."""
+    started_ns = clock.now_ns
+    clock.advance(-3600)
+    second = make_store()
+    await second.start()
+    for number, one in enumerate((store, second), 1):
+        await put(one, f"key{number}", b"data")
+        assert len(data_files()) == number
+    assert {int(path.name[:16], 16) for path in data_files()} == {started_ns}
+
+
+async def test_stop__while_it_sweeps__ends_soon_and_the_next_start_goes_on(
+    store: Store, root: Path, make_store: Any, data_files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.stop()
+    for number in range(4):
+        (root / "objects" / f"f{number}" / f"{number:031x}f{number}"[1:]).write_bytes(b"lost")
+    stopping = make_store()
+    real, removed = DataFiles.remove, threading.Event()
+
+    def remove_one(self: DataFiles, names: Any) -> None:
+        real(self, names)
+        if names:
+            removed.set()
+            stopping._sweep._stopped.wait(10)
+
+    with monkeypatch.context() as slow:
+        slow.setattr(DataFiles, "remove", remove_one)
+        await stopping.start()
+        await asyncio.to_thread(removed.wait, 10)
+        await stopping.stop()
+    assert len(data_files()) == 3
+    again = make_store()
+    await again.start()
+    await again.swept()
+    assert data_files() == []
 
 
 async def test_replace_and_delete__old_files__go(store: Store, data_files: Files) -> None:
@@ -176,6 +246,7 @@ async def test_versions__hidden_or_replaced__files_stay_until_their_version_goes
     assert len(data_files()) == 4  # the marker has none
     again = make_store()
     await again.start()
+    await again.swept()
     assert len(data_files()) == 4  # the sweep at the start knows old versions too
     for left, info in zip((3, 2, 0), made, strict=True):
         await again.delete_object("bucket", "k", info.version_id)
@@ -192,7 +263,7 @@ async def test_versions__null_version_replaced_while_suspended__its_file_goes(
     await store.update_bucket("bucket", lambda info: replace(info, versioning=Versioning.SUSPENDED))
     await put(store, "k", b"second")
     await store.stop()
-    assert [path.read_bytes() for path in data_files()] == [b"second"]
+    assert [content(path) for path in data_files()] == [b"second"]
 
 
 async def test_start__upload_past_its_age__ended_with_its_parts(
@@ -209,6 +280,7 @@ async def test_start__upload_past_its_age__ended_with_its_parts(
     clock.advance(3000)
     again = make_store(upload_expiry_s=6000)
     await again.start()
+    await asyncio.wrap_future(again._removals.submit(int))
     with raises(S3Code.NO_SUCH_UPLOAD):
         await again.head_upload("bucket", "old", old)
     await again.head_upload("bucket", "young", young)
@@ -287,7 +359,7 @@ async def test_publish__no_unnamed_files_here__staged_by_name_instead(
     assert [path.parent for path in data_files()] == [root / "staging"]
     await put(store, "key", b"data")
     await half.discard()
-    assert [path.read_bytes() for path in data_files()] == [b"data"]
+    assert [content(path) for path in data_files()] == [b"data"]
     await store.check()
     assert len(data_files()) == 1
     assert await get(store, "key") == b"data"
@@ -432,13 +504,15 @@ async def test_extents__part_gone__internal_error_naming_it(
     store: Store, data_files: Files
 ) -> None:
     upload_id = await initiate(store, "k")
-    parts = [await put_part(store, "k", upload_id, n, b"part") for n in (1, 2)]
+    bodies = (b"one", b"two")
+    parts = [await put_part(store, "k", upload_id, n, body) for n, body in enumerate(bodies, 1)]
     await complete(store, "k", upload_id, parts)
     for path in data_files():
-        path.unlink()
+        if content(path) == b"two":
+            path.unlink()
     opened = await store.open_object("bucket", "k", None)
     with pytest.raises(InternalError) as caught:
-        opened.extents(0, 8)
+        opened.extents(0, 6)
     assert "something other than the gateway removed it" in caught.value.cause
     await opened.close()
 
@@ -520,7 +594,7 @@ async def test_put__refused_by_condition__file_goes(store: Store, data_files: Fi
     with raises(S3Code.PRECONDITION_FAILED):
         await put(store, "k", b"2", conditions=Conditions(if_none_match=("*",)))
     await store.stop()
-    assert [path.read_bytes() for path in data_files()] == [b"1"]
+    assert [content(path) for path in data_files()] == [b"1"]
 
 
 # Cancellation and limits

@@ -54,17 +54,24 @@ class Bench:
             path,
             self.connection,
             self.catalog,
+            self._sync_directory,
             self._drop,
             pending_max,  # type: ignore[arg-type]
         )
         self._path = path
+        self.synced: list[str] = []
         self._gate = threading.Event()
 
     def _drop(self, dropped: Iterable[Dropped]) -> None:
         self.dropped.extend(dropped)
 
-    def submit(self, apply: Any) -> Any:
-        work: Work[Any] = Work(apply, promise())
+    def _sync_directory(self, shard: str) -> None:
+        if shard == "ff":
+            raise InternalError("as the test wants it")
+        self.synced.append(shard)
+
+    def submit(self, apply: Any, shard: str | None = None) -> Any:
+        work: Work[Any] = Work(apply, promise(), shard)
         self.writer.submit(work)
         return work.done
 
@@ -124,6 +131,36 @@ def test_writer__one_fails__its_neighbours_stand(bench: Bench) -> None:
     assert isinstance(failed.exception(10), ZeroDivisionError)
     assert bench.buckets() == ["b0", "b1"]
     assert bench.dropped == []
+
+
+def test_writer__names_of_one_directory__one_sync_for_all_before_the_commit(bench: Bench) -> None:
+    bench.hold()
+    dones = [bench.submit(make(f"b{n}"), shard) for n, shard in enumerate(["00", "01", "00"])]
+    bench.go()
+    for done in dones:
+        done.result(10)
+    assert sorted(bench.synced) == ["00", "01"]
+
+
+def test_writer__a_directory_cannot_be_synced__its_works_fail_alone(bench: Bench) -> None:
+    bench.hold()
+    good, bad = bench.submit(make("b0"), "00"), bench.submit(make("b1"), "ff")
+    bench.go()
+    good.result(10)
+    assert isinstance(bad.exception(10), InternalError)
+    assert bench.buckets() == ["b0"]
+
+
+def test_writer__another_process_writes_for_too_long__busy(bench: Bench, tmp_path: Path) -> None:
+    bench.submit(make("b0")).result(10)
+    bench.connection.execute("PRAGMA busy_timeout = 0")
+    other = sqlite3.connect(tmp_path / "catalog.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    assert isinstance(bench.submit(make("b1")).exception(10), BusyError)
+    other.execute("ROLLBACK")
+    other.close()
+    bench.submit(make("b2")).result(10)
+    assert bench.buckets() == ["b0", "b2"]
 
 
 def test_writer__bad_sql__internal_error_for_its_owner_only(bench: Bench) -> None:

@@ -33,6 +33,9 @@ class Reader:
     def extents(self, offset_bytes: int, length_bytes: int) -> None:
         return None
 
+    async def verify(self, offset_bytes: int, length_bytes: int) -> None:
+        """There is nothing to verify."""
+
     async def read(self, offset_bytes: int, length_bytes: int) -> bytes:
         self.reads.append((offset_bytes, length_bytes))
         self.running += 1

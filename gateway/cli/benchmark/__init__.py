@@ -1,0 +1,1 @@
+"""``s3rdma bench``: measuring, and showing what was measured."""
