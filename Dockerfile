@@ -8,7 +8,10 @@
 # devices are files; staging is pinned memory, which the default memlock limit forbids. Plain S3
 # over HTTP needs none of them: `docker run -p 9000:9000 -v s3rdma-data:/data s3rdma`.
 
-FROM python:3.11-slim-bookworm AS build
+# Any Debian or Ubuntu base with Python 3.11 or later and its venv module will do.
+ARG BASE=python:3.11-slim-bookworm
+
+FROM ${BASE} AS build
 RUN apt-get update \
  && apt-get install -y --no-install-recommends gcc libc6-dev libdeflate-dev libibverbs-dev \
  && rm -rf /var/lib/apt/lists/*
@@ -16,9 +19,9 @@ WORKDIR /src
 COPY pyproject.toml setup.py README.md LICENSE MANIFEST.in ./
 COPY dataplane_c dataplane_c
 COPY gateway gateway
-RUN python -m venv /opt/s3rdma && /opt/s3rdma/bin/pip install --no-cache-dir .
+RUN python3 -m venv /opt/s3rdma && /opt/s3rdma/bin/pip install --no-cache-dir .
 
-FROM python:3.11-slim-bookworm
+FROM ${BASE}
 # libibverbs is opened at run time; ibverbs-providers holds the drivers' user-space halves.
 RUN apt-get update \
  && apt-get install -y --no-install-recommends libibverbs1 ibverbs-providers \
@@ -31,7 +34,6 @@ ENV PATH=/opt/s3rdma/bin:$PATH \
 USER s3rdma
 VOLUME /data
 EXPOSE 9000
-HEALTHCHECK --interval=10s --timeout=3s \
-  CMD ["python", "-c", "import socket; socket.create_connection(('127.0.0.1', 9000), 2).close()"]
+HEALTHCHECK --interval=10s --timeout=7s --start-period=20s CMD ["s3rdma", "health"]
 ENTRYPOINT ["s3rdma"]
 CMD ["serve"]
