@@ -69,7 +69,12 @@ KINDS = (
 def keys(count: int) -> Iterator[str]:
     """In byte order, the same number in each of DIRECTORIES."""
     for number in range(count):
-        yield f"{number * DIRECTORIES // count:04}/{number:09}"
+        yield key_of(number, count)
+
+
+def key_of(number: int, count: int) -> str:
+    """One of `count` keys."""
+    return f"{number * DIRECTORIES // count:04}/{number:09}"
 
 
 def fill(root: Path, bucket: str, count: int, *, hidden: bool) -> None:

@@ -1,12 +1,15 @@
-"""ib_write_bw of perftest, the yardstick: RDMA WRITEs with nothing around them."""
+"""perftest's ib_write_bw and ib_write_lat, the yardsticks: WRITEs with nothing around them."""
 
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 LIMIT_S = 120.0
 LEAST_ITERATIONS = 5  # perftest refuses fewer
+MOST_LATENCIES = 1000
 BYTES_PER_RUN = 128 * 1024**2
 
 
@@ -23,41 +26,48 @@ class Link:
 def write_bandwidth_gb_s(link: Link, message_bytes: int) -> float:
     """The average that ib_write_bw reports for one message size, in 10^9 bytes per second."""
     iterations = max(LEAST_ITERATIONS, BYTES_PER_RUN // message_bytes)
-    common = ["-x", str(link.gid_index), "-s", str(message_bytes), "-n", str(iterations)]
-    common += ["-F", "--report_gbits"]
-    server = subprocess.Popen(
-        ["stdbuf", "-oL", "ib_write_bw", "-d", link.server_device, *common],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    try:
-        _wait_until_listening(server)
+    row = _row("ib_write_bw", link, message_bytes, iterations, "--report_gbits")
+    return float(row[3]) / 8  # bytes, iterations, peak, average [Gb/s], message rate
+
+
+def write_latency_s(link: Link, message_bytes: int) -> float:
+    """The typical time of one WRITE, there and seen, that ib_write_lat reports."""
+    most = min(MOST_LATENCIES, BYTES_PER_RUN // message_bytes)
+    row = _row("ib_write_lat", link, message_bytes, max(LEAST_ITERATIONS, most))
+    return float(row[4]) / 1e6  # bytes, iterations, least, most, typical [us], …
+
+
+def _row(tool: str, link: Link, message_bytes: int, iterations: int, *flags: str) -> list[str]:
+    """The line of its table for this size, in words."""
+    sizes = ["-x", str(link.gid_index), "-s", str(message_bytes), "-n", str(iterations), "-F"]
+    with _serving([tool, "-d", link.server_device, *sizes, *flags]):
         client = subprocess.run(
-            ["ib_write_bw", "-d", link.client_device, *common, link.server_address],
+            [tool, "-d", link.client_device, *sizes, *flags, link.server_address],
             check=True,
             capture_output=True,
             text=True,
             timeout=LIMIT_S,
         )
+    rows = (line.split() for line in client.stdout.splitlines())
+    return next(row for row in rows if row[:1] == [str(message_bytes)])
+
+
+@contextmanager
+def _serving(command: list[str]) -> Iterator[None]:
+    """The other end, listening."""
+    server = subprocess.Popen(
+        ["stdbuf", "-oL", *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    try:
+        assert server.stdout is not None
+        seen = []
+        for line in server.stdout:
+            seen.append(line)
+            if "Waiting for client" in line:
+                break
+        else:
+            raise RuntimeError(f"{command[0]} did not start:\n" + "".join(seen))
+        yield
     finally:
         server.terminate()
         server.wait()
-    return _average_gb_s(client.stdout, message_bytes)
-
-
-def _wait_until_listening(server: subprocess.Popen[str]) -> None:
-    assert server.stdout is not None
-    seen = []
-    for line in server.stdout:
-        seen.append(line)
-        if "Waiting for client" in line:
-            return
-    raise RuntimeError("ib_write_bw did not start:\n" + "".join(seen))
-
-
-def _average_gb_s(output: str, message_bytes: int) -> float:
-    """Row: bytes, iterations, peak, average [Gb/s], message rate."""
-    rows = (line.split() for line in output.splitlines())
-    row = next(row for row in rows if row[:1] == [str(message_bytes)])
-    return float(row[3]) / 8

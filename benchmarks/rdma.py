@@ -1,14 +1,15 @@
-"""PUT and GET by RDMA, both protocols, and by HTTP through real gateways, beside ib_write_bw.
+"""PUT and GET by both RDMA protocols, by HTTP and by boto3, through one real gateway.
 
 `make bench` runs it where there is an RDMA device, or in the rig's virtual machine. There every
-absolute number is an emulator's; what counts is the ratio to ib_write_bw, measured in the same run,
-message size by message size, and of the ways to each other. Prints a table; `--json` prints the
-same as JSON.
+absolute number is an emulator's; what counts is the ratio to ib_write_bw and ib_write_lat, measured
+in the same run, message size by message size, and of the ways to each other. Prints a table;
+`--json` prints the same as JSON.
 
 The ways: `rc:` is a connection, one request for each transfer; `hipobj` is hipobj-rc-v2, a session
-for each, of a gateway without connections. A transfer's time is what a program waits for: signing,
-the requests, the data, the checksum, the commit. CPU is the gateway process's own, user and system,
-all threads; the kernel's Soft-RoCE threads are not in it.
+for each; `HTTP` is the same client without RDMA. A transfer's time is what a program waits for:
+signing, the requests, the data, the checksum, the commit; one after the other, from a buffer that
+is used again and again. CPU is user and system time of all threads of the gateway's process, and
+of the client's; the kernel's Soft-RoCE threads are in neither.
 """
 
 from __future__ import annotations
@@ -17,17 +18,19 @@ import argparse
 import json
 import os
 import random
+import sys
 import tempfile
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 
-from botocore.credentials import Credentials
+import uvloop
 from gateway_process import GatewayProcess, gateway_process
-from perftest import Link, write_bandwidth_gb_s
+from perftest import Link, write_bandwidth_gb_s, write_latency_s
+from ways import Way, all_ways
 
-from gateway.client import RdmaMode, SyncClient, Transfer
 from gateway.config import KIB, MIB, RdmaConfig, format_size
 
 SIZES_BYTES = (4 * KIB, 64 * KIB, 1 * MIB, 64 * MIB)
@@ -35,23 +38,14 @@ BYTES_PER_ROW = 64 * MIB  # repeat each transfer until about this much has moved
 LEAST_ROUNDS = 3
 MOST_ROUNDS = 64  # or so often
 ALLOWANCE_BYTES = 150 * MIB  # of the gateway's memory, besides its staging
-BUCKET = "bench"
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """How the bytes go: a name, and what gateway and client are told."""
+class Yardstick:
+    """What perftest reaches with messages of one size."""
 
-    name: str
-    mode: RdmaMode
-    flags: tuple[str, ...] = ()
-
-
-WAYS = (
-    Way("rc:", RdmaMode.REQUIRE),
-    Way("hipobj", RdmaMode.REQUIRE, ("--rdma-connections", "0")),
-    Way("HTTP", RdmaMode.NEVER),
-)
+    write_gb_s: float
+    latency_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +56,8 @@ class Measurement:
     way: str
     size_bytes: int
     seconds: float
-    cpu_s_per_transfer: float
+    gateway_cpu_s: float
+    client_cpu_s: float
 
     @property
     def rate_gb_s(self) -> float:
@@ -74,7 +69,7 @@ class Measurement:
 class Report:
     """The whole run."""
 
-    ib_write_bw_gb_s: dict[int, float]
+    yardsticks: dict[int, Yardstick]
     measurements: list[Measurement]
     peak_rss_bytes: int
     allowed_rss_bytes: int
@@ -90,79 +85,106 @@ def link() -> Link:
     return Link(devices[0], addresses[0], devices[-1], gid_index)
 
 
-def open_client(gateway: GatewayProcess, mode: RdmaMode, device: str) -> SyncClient:
-    """A client of the benchmark's gateway."""
-    return SyncClient(
-        endpoint_url=gateway.endpoint,
-        region_name="us-east-1",
-        credentials=Credentials(gateway.access_key, gateway.secret_key),
-        rdma=mode,
-        device=device,
+async def timed(
+    gateway: GatewayProcess, size_bytes: int, transfer: Callable[[], Awaitable[None]]
+) -> tuple[float, float, float]:
+    """(median seconds, the gateway's and our CPU seconds) of one transfer, repeated."""
+    await transfer()  # the first one opens connections and touches fresh memory
+    rounds = min(MOST_ROUNDS, max(LEAST_ROUNDS, BYTES_PER_ROW // size_bytes))
+    gateway_cpu_s, client_cpu_s = gateway.cpu_s(), time.process_time()
+    seconds = []
+    for _ in range(rounds):
+        begun_s = time.perf_counter()
+        await transfer()
+        seconds.append(time.perf_counter() - begun_s)
+    return (
+        median(seconds),
+        (gateway.cpu_s() - gateway_cpu_s) / rounds,
+        (time.process_time() - client_cpu_s) / rounds,
     )
 
 
-def timed(
-    gateway: GatewayProcess, size_bytes: int, transfer: Callable[[], Transfer]
-) -> tuple[float, float]:
-    """(median seconds, the gateway's CPU seconds) of one transfer, repeated."""
-    transfer()  # the first one opens connections and touches fresh memory
-    rounds = min(MOST_ROUNDS, max(LEAST_ROUNDS, BYTES_PER_ROW // size_bytes))
-    before_s = gateway.cpu_s()
-    seconds = [transfer().seconds for _ in range(rounds)]
-    return median(seconds), (gateway.cpu_s() - before_s) / rounds
-
-
-def measure(
-    gateway: GatewayProcess, client: SyncClient, way: Way, size_bytes: int
-) -> Iterator[Measurement]:
+async def measure(
+    gateway: GatewayProcess, name: str, way: Way, size_bytes: int
+) -> AsyncIterator[Measurement]:
     """PUT and GET of one size by one way; what comes back must be what went in."""
     data, back = bytearray(random.Random(size_bytes).randbytes(size_bytes)), bytearray(size_bytes)
     key = f"object-{size_bytes}"
-    transfers: dict[str, Callable[[], Transfer]] = {
-        "PUT": lambda: client.put_from(BUCKET, key, data),
-        "GET": lambda: client.get_into(BUCKET, key, back, length=size_bytes),
+    transfers: dict[str, Callable[[], Awaitable[None]]] = {
+        "PUT": lambda: way.put(key, data),
+        "GET": lambda: way.get(key, back),
     }
-    for operation, transfer in transfers.items():
-        yield Measurement(operation, way.name, size_bytes, *timed(gateway, size_bytes, transfer))
+    async with way.hold(data), way.hold(back):
+        for operation, transfer in transfers.items():
+            times = await timed(gateway, size_bytes, transfer)
+            yield Measurement(operation, name, size_bytes, *times)
     if back != data:
-        raise RuntimeError(f"{way.name}: {size_bytes} bytes came back altered")
+        raise RuntimeError(f"{name}: {size_bytes} bytes came back altered")
 
 
-def run(directory: Path) -> Report:
-    """The yardstick first, alone on the machine; then a gateway for each way."""
+async def run(directory: Path, tell: Callable[[Measurement], None]) -> Report:
+    """The yardsticks first, alone on the machine; then every way to one gateway.
+
+    Args:
+        directory: for the gateway's store.
+        tell: called with each measurement as it is made.
+    """
     ends = link()
-    yardstick = {size: write_bandwidth_gb_s(ends, size) for size in SIZES_BYTES}
+    yardsticks = {
+        size: Yardstick(write_bandwidth_gb_s(ends, size), write_latency_s(ends, size))
+        for size in SIZES_BYTES
+    }
     measurements: list[Measurement] = []
-    peak_bytes = 0
-    for way in WAYS:
-        flags = ("--rdma-device", ends.server_device, *way.flags)
-        with (
-            gateway_process(directory / way.name.strip(":"), *flags) as gateway,
-            open_client(gateway, way.mode, ends.client_device) as client,
-        ):
-            client.create_bucket(BUCKET)
+    with gateway_process(directory, "--rdma-device", ends.server_device) as gateway:
+        async with all_ways(gateway, ends.client_device) as ways:
             for size_bytes in SIZES_BYTES:
-                measurements += measure(gateway, client, way, size_bytes)
-            peak_bytes = max(peak_bytes, gateway.peak_rss_bytes())
+                for name, way in ways.items():
+                    async for one in measure(gateway, name, way, size_bytes):
+                        tell(one)
+                        measurements.append(one)
+        peak_bytes = gateway.peak_rss_bytes()
     allowed_bytes = RdmaConfig().staging_bytes + ALLOWANCE_BYTES
-    return Report(yardstick, measurements, peak_bytes, allowed_bytes)
+    return Report(yardsticks, measurements, peak_bytes, allowed_bytes)
 
 
 def table(report: Report) -> str:
     """The report for a reader."""
-    lines = ["  size  way     op   transfers/s     GB/s  to ib_write_bw  gateway CPU ms/transfer"]
+    lines = ["  size      ib_write_bw     ib_write_lat"]
+    lines += [
+        f"{format_size(size):>6}  {one.write_gb_s:8.3f} GB/s  {one.latency_s * 1e6:10.1f} us"
+        for size, one in report.yardsticks.items()
+    ]
+    lines += [
+        "",
+        f"  size  op   way     transfers/s     GB/s  {'to bw':>6}  to hipobj  CPU ms/transfer:",
+    ]
+    lines[-1] += " gateway   client"
+    hipobj = {
+        (one.operation, one.size_bytes): one.seconds
+        for one in report.measurements
+        if one.way == "hipobj"
+    }
     for one in sorted(report.measurements, key=lambda one: (one.size_bytes, one.operation)):
-        ratio = one.rate_gb_s / report.ib_write_bw_gb_s[one.size_bytes]
+        ratio = one.rate_gb_s / report.yardsticks[one.size_bytes].write_gb_s
+        faster = hipobj[one.operation, one.size_bytes] / one.seconds
         lines.append(
-            f"{format_size(one.size_bytes):>6}  {one.way:<6}  {one.operation}  "
-            f"{1 / one.seconds:11.1f}  {one.rate_gb_s:7.3f}  {ratio:14.3f}"
-            f"  {one.cpu_s_per_transfer * 1e3:23.1f}"
+            f"{format_size(one.size_bytes):>6}  {one.operation}  {one.way:<6}  "
+            f"{1 / one.seconds:11.1f}  {one.rate_gb_s:7.3f}  {ratio:6.3f}  {faster:9.2f}"
+            f"{one.gateway_cpu_s * 1e3:25.1f}  {one.client_cpu_s * 1e3:7.1f}"
         )
     lines.append(
         f"gateway's peak memory: {report.peak_rss_bytes / MIB:.0f} MiB"
         f" (allowed: all staging + 150 MiB = {report.allowed_rss_bytes / MIB:.0f} MiB)"
     )
     return "\n".join(lines)
+
+
+def progress(one: Measurement) -> None:
+    """For whoever waits: in an emulated machine the whole takes minutes."""
+    size, took_ms = format_size(one.size_bytes), one.seconds * 1e3
+    print(
+        f"{size:>6}  {one.operation}  {one.way:<6} {took_ms:9.1f} ms", file=sys.stderr, flush=True
+    )
 
 
 def main() -> None:
@@ -172,7 +194,7 @@ def main() -> None:
     arguments = parser.parse_args()
     memory = Path("/dev/shm")  # no disk in the numbers
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as directory:
-        report = run(Path(directory))
+        report = uvloop.run(run(Path(directory), progress))
     print(json.dumps(asdict(report), indent=2) if arguments.json else table(report))
     if report.peak_rss_bytes > report.allowed_rss_bytes:
         raise SystemExit("the gateway took more memory than staging + 150 MiB")
