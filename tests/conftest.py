@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +12,10 @@ from s3_servers import S3Server, require_rgw, running_moto, running_rgw
 
 # Gateways that tests start by themselves are many at once, and all would want one port.
 os.environ["S3RDMA_ADMIN_PORT"] = "0"
+
+# What a shell starts in its background ignores Ctrl-C, and so would every child of ours.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A busy machine stalls for longer than hypothesis's deadline; pytest-timeout bounds the tests.
 _PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
