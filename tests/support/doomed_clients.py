@@ -14,7 +14,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from threading import Lock
 
 from canary import LONGEST_BYTES, canary, some_length
 from gateway_process import GatewayProcess
@@ -29,14 +30,16 @@ class Nursery:
     """The test's end."""
 
     _program: subprocess.Popen[str]
+    _turn: Lock = field(default_factory=Lock)  # two that read one stream would share a line
 
     def born(self, carrier: str, seed: int) -> int:
-        """The process id of another client; it transfers already. Blocks."""
+        """The process id of another client; it transfers already. Blocks; any thread."""
         assert self._program.stdin is not None
         assert self._program.stdout is not None
-        self._program.stdin.write(f"{carrier} {seed}\n")
-        self._program.stdin.flush()
-        return int(self._program.stdout.readline())
+        with self._turn:
+            self._program.stdin.write(f"{carrier} {seed}\n")
+            self._program.stdin.flush()
+            return int(self._program.stdout.readline())
 
 
 @contextmanager
