@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 _RESTART_DELAY_S = 0.1  # doubles with each death of a worker that did not last
 _MAX_RESTART_DELAY_S = 5.0
-_STEADY_S = 10.0  # a worker that served as long is no sign of a loop
+_STEADY_S = 1.0  # a worker that lived as long is no sign of a loop
 _KILL_MARGIN_S = 10.0  # beyond the graces that the configuration gives
 _FAILED = "!"  # before a worker's reason for not starting
 

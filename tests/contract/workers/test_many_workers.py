@@ -161,7 +161,16 @@ async def test_workers__one_killed_every_two_seconds__only_clean_errors_and_no_w
     assert finished >= 1
     async with client_of(gateway, 0, "auto") as links, client_of(gateway, 1, "auto") as sessions:
         for client in (links, sessions):
-            assert await round_trip(client, "after", random.Random(0)) == {TransferPath.RDMA}
+            assert await round_trip_at_last(client) == {TransferPath.RDMA}
+
+
+async def round_trip_at_last(client: Client) -> set[TransferPath]:
+    """One that goes well, once the workers are up again."""
+    async with asyncio.timeout(100 if EMULATED else 20):
+        while True:
+            with suppress(S3RdmaError):
+                return await round_trip(client, "after", random.Random(0))
+            await asyncio.sleep(0.2)
 
 
 @pytest.mark.skipif(EMULATED, reason="its host runs it")
