@@ -99,8 +99,12 @@ class Handover:
         origin = Origin(head.remote_ip, head.secure)
         if transport.get_extra_info("sslcontext") is not None:
             ours, theirs = socket.socketpair()
-            with theirs:
-                await self._send(owner, theirs.fileno(), head, origin)
+            try:
+                with theirs:
+                    await self._send(owner, theirs.fileno(), head, origin)
+            except BaseException:
+                ours.close()
+                raise
             await tunnel(transport, ours)
             connection.give_up()
         else:
