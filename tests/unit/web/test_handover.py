@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 
 import pytest
+from certificates import Authority
 
 from gateway.config import HttpConfig
 from gateway.web import handover
@@ -209,3 +211,29 @@ async def test_handover__the_owners_inbox_stays_full__busy(monkeypatch):
             assert status == 503
             assert b"does not take it" in body
         second.inbox.close()
+
+
+async def test_handover__over_tls__tunnelled_to_the_owner_and_back(tmp_path):
+    authority = Authority(tmp_path)
+    authority.issue()
+    serves = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    serves.load_cert_chain(authority.certificate)
+    trusts = ssl.create_default_context(cafile=str(authority.bundle))
+    with mailboxes(2) as (first, second):
+        near = Server(
+            HttpConfig(host=HOST, port=0),
+            Numbered(0),  # type: ignore[arg-type]
+            first,
+            tls=serves,
+        )
+        port = await near.start()
+        async with worker(second) as (far, _):
+            reader, writer = await asyncio.open_connection(HOST, port, ssl=trusts)
+            asker = Client(reader, writer)
+            assert await asker.ask() == (200, b"0")
+            assert await asker.ask(session_of(1)) == (200, b"1")
+            assert await asker.ask() == (200, b"1")
+            assert [head.secure for head in far.seen] == [True, True]
+            assert far.seen[0].remote_ip == asker.address
+            writer.close()
+        await near.stop()
