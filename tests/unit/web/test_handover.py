@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
 
 import pytest
 from certificates import Authority
@@ -213,27 +215,43 @@ async def test_handover__the_owners_inbox_stays_full__busy(monkeypatch):
         second.inbox.close()
 
 
-async def test_handover__over_tls__tunnelled_to_the_owner_and_back(tmp_path):
-    authority = Authority(tmp_path)
+@asynccontextmanager
+async def tls_client(directory: Path, boxes: Mailboxes) -> AsyncIterator[Client]:
+    """A client of a worker that serves HTTPS."""
+    authority = Authority(directory)
     authority.issue()
     serves = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     serves.load_cert_chain(authority.certificate)
     trusts = ssl.create_default_context(cafile=str(authority.bundle))
+    config, pipeline = HttpConfig(host=HOST, port=0), Numbered(boxes.own)
+    server = Server(config, pipeline, boxes, tls=serves)  # type: ignore[arg-type]
+    reader, writer = await asyncio.open_connection(HOST, await server.start(), ssl=trusts)
+    try:
+        yield Client(reader, writer)
+    finally:
+        writer.close()
+        await server.stop()
+
+
+async def test_handover__over_tls__tunnelled_to_the_owner_and_back(tmp_path):
     with mailboxes(2) as (first, second):
-        near = Server(
-            HttpConfig(host=HOST, port=0),
-            Numbered(0),  # type: ignore[arg-type]
-            first,
-            tls=serves,
-        )
-        port = await near.start()
-        async with worker(second) as (far, _):
-            reader, writer = await asyncio.open_connection(HOST, port, ssl=trusts)
-            asker = Client(reader, writer)
+        async with worker(second) as (far, _), tls_client(tmp_path, first) as asker:
             assert await asker.ask() == (200, b"0")
             assert await asker.ask(session_of(1)) == (200, b"1")
             assert await asker.ask() == (200, b"1")
             assert [head.secure for head in far.seen] == [True, True]
             assert far.seen[0].remote_ip == asker.address
-            writer.close()
-        await near.stop()
+
+
+async def test_handover__over_tls_and_the_inbox_stays_full__busy_and_no_socket_left(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(handover, "_SEND_TIMEOUT_S", 0.02)
+    with mailboxes(2) as (first, second):
+        fill(first.others[1])
+        async with tls_client(tmp_path, first) as asker:
+            before = len(os.listdir("/proc/self/fd"))
+            status, body = await asker.ask(session_of(1))
+            assert (status, b"does not take it" in body) == (503, True)
+            assert len(os.listdir("/proc/self/fd")) <= before
+        second.inbox.close()
