@@ -30,6 +30,7 @@ enum dp_limit {
 	DP_SLOTS_WANTED = 4,   /* a lane is cut into this many where that keeps slots >= a page */
 	DP_LANES_MAX = 65536,
 	DP_NETWORKS_MAX = 32,
+	DP_SUM_BLOCK_BYTES = 65536, /* of a file that keeps sums */
 };
 
 /* What a GID table entry is for (ibv_query_gid_ex). */
@@ -183,7 +184,8 @@ struct dp_event {
 	uint64_t bytes;     /* acknowledged bytes; byte_len of a receive */
 	uint32_t kind;      /* enum dp_event_kind */
 	int32_t status;     /* 0; -EREMOTEIO: see wc_status; -ECANCELED: dp_lane_abort; -ENODATA:
-			       a file is shorter than its extents; else -errno of pread or post */
+			       a file is shorter than its extents; -EPROTO: the device called a
+			       READ done whose data it had not placed; else -errno of pread or post */
 	uint32_t wc_status; /* enum ibv_wc_status of the first completion that failed */
 	uint32_t qp_state;  /* enum ibv_qp_state, asked after a failure; else 0 */
 	uint32_t imm;       /* host order */
@@ -367,11 +369,17 @@ int dp_lane_connect(struct dp_lane *lane, const struct dp_peer *peer);
  */
 int64_t dp_lane_receive(struct dp_lane *lane);
 
+/*
+ * A run of bytes in an open file. Where @summed_bytes is not 0, so many bytes of the file have sums
+ * behind them: a CRC-64/NVME, big-endian, for each DP_SUM_BLOCK_BYTES. What reads the extent holds
+ * it against them; a block that is not what was stored ends it with -EBADMSG.
+ */
 struct dp_extent {
 	int32_t fd;
 	uint32_t reserved;
 	uint64_t offset_bytes;
 	uint64_t length_bytes;
+	uint64_t summed_bytes; /* 0, or at least the extent's end */
 };
 
 struct dp_remote {
@@ -463,6 +471,12 @@ int dp_lane_replace(struct dp_lane *lane);
 
 /* dp_memory_store - pwrite all of @memory; 0 or -errno. Any thread; touches no fabric. */
 int dp_memory_store(const void *memory, uint64_t length_bytes, int fd, uint64_t offset_bytes);
+
+/*
+ * dp_crc64nvme - CRC-64/NVME of consecutive stretches, as zlib does it: @crc is what the stretch
+ * before returned, 0 for the first. Any thread; touches no fabric.
+ */
+uint64_t dp_crc64nvme(uint64_t crc, const void *data, uint64_t length_bytes);
 
 /* Who is to blame for a failed completion, by wc.status alone. */
 enum dp_class {

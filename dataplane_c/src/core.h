@@ -96,6 +96,7 @@ struct dp_transfer {
 	const struct dp_extent *extents; /* where there are files; borrowed from the caller */
 	uint32_t extent_index;
 	uint64_t extent_done;
+	uint64_t block_crc; /* of what was read of a block with a sum, so far */
 	struct dp_remote remote;
 	uint64_t total;
 	uint64_t issued;
@@ -107,6 +108,7 @@ struct dp_transfer {
 	uint64_t slot_at[DP_SLOTS_MAX];   /* in the lane's memory */
 	uint64_t slot_from[DP_SLOTS_MAX]; /* in the transfer */
 	uint32_t slot_lengths[DP_SLOTS_MAX];
+	uint64_t slot_marks[DP_SLOTS_MAX]; /* of READs */
 	int32_t status;
 	uint32_t wc_status;
 };
@@ -242,8 +244,17 @@ void dp_io_stop(struct dp_io *io);
 void dp_io_queue(struct dp_io *io, struct dp_transfer *transfer);
 void *dp_io_main(void *fabric);
 
+/* mark.c */
+int dp_mark_put(uint8_t *place, uint32_t length, uint64_t *mark);
+bool dp_mark_left(const uint8_t *place, uint32_t length, uint64_t mark);
+
 /* staging.c */
+int dp_read_fully(int fd, uint8_t *out, uint64_t length, uint64_t offset);
 int dp_extents_read(struct dp_transfer *transfer, uint8_t *out, uint32_t length);
 void dp_slots_cut(struct dp_lane *lane, uint32_t longest);
+
+/* sums.c */
+int dp_sums_check(const struct dp_extent *extent, const uint8_t *bytes, uint64_t length,
+		  uint64_t offset, uint64_t *crc);
 
 #endif

@@ -3,13 +3,23 @@
 
 #include "core.h"
 
+/* Whether @extent has bytes, and all or none of them have sums. */
+static bool is_sound(const struct dp_extent *extent)
+{
+	uint64_t end;
+
+	return extent->length_bytes > 0 &&
+	       !__builtin_add_overflow(extent->offset_bytes, extent->length_bytes, &end) &&
+	       (extent->summed_bytes == 0 || end <= extent->summed_bytes);
+}
+
 /* The bytes of all extents; 0 where there are none or they are out of range. */
-static uint64_t sum(const struct dp_extent *extents, uint32_t count)
+static uint64_t total_of(const struct dp_extent *extents, uint32_t count)
 {
 	uint64_t total = 0;
 
 	for (uint32_t i = 0; i < count; i++) {
-		if (extents[i].length_bytes == 0 ||
+		if (!is_sound(&extents[i]) ||
 		    __builtin_add_overflow(total, extents[i].length_bytes, &total))
 			return 0;
 	}
@@ -26,7 +36,7 @@ int dp_lane_send(struct dp_lane *lane, const struct dp_extent *extents, uint32_t
 		.imm = imm,
 		.extents = extents,
 		.remote = *to,
-		.total = sum(extents, count),
+		.total = total_of(extents, count),
 		.piece = lane->slot_length,
 		.slots = lane->slot_count,
 	};
@@ -42,7 +52,7 @@ int dp_lane_send(struct dp_lane *lane, const struct dp_extent *extents, uint32_t
 static uint64_t length_of(const struct dp_move *move, uint32_t piece)
 {
 	if (move->extent_count)
-		return sum(move->extents, move->extent_count);
+		return total_of(move->extents, move->extent_count);
 	return move->slot_count == 1 && move->remote.length_bytes <= piece
 		       ? move->remote.length_bytes
 		       : 0;

@@ -69,8 +69,8 @@ void dp_slots_cut(struct dp_lane *lane, uint32_t longest)
 								: DP_SLOTS_MAX;
 }
 
-/* pread that ends only with all of @length, an error, or the end of the file (-ENODATA). */
-static int read_fully(int fd, uint8_t *out, uint64_t length, uint64_t offset)
+/* dp_read_fully - pread all of @length; 0, pread's -errno, -ENODATA (the file ends before). */
+int dp_read_fully(int fd, uint8_t *out, uint64_t length, uint64_t offset)
 {
 	while (length > 0) {
 		ssize_t got = pread(fd, out, length, (off_t)offset);
@@ -92,7 +92,8 @@ static int read_fully(int fd, uint8_t *out, uint64_t length, uint64_t offset)
  * dp_extents_read - the next @length bytes of the transfer's extents, one after the other.
  *
  * Only the pumping thread; without the lane's lock, because a disk may be slow. The extents
- * hold at least @length more bytes. Returns 0, -ENODATA (a file is shorter), pread's -errno.
+ * hold at least @length more bytes. Returns 0, -ENODATA (a file is shorter), -EBADMSG (not what
+ * was stored), pread's -errno.
  */
 int dp_extents_read(struct dp_transfer *transfer, uint8_t *out, uint32_t length)
 {
@@ -100,9 +101,11 @@ int dp_extents_read(struct dp_transfer *transfer, uint8_t *out, uint32_t length)
 		const struct dp_extent *extent = &transfer->extents[transfer->extent_index];
 		uint64_t left = extent->length_bytes - transfer->extent_done;
 		uint32_t part = left < length ? (uint32_t)left : length;
-		int error = read_fully(extent->fd, out, part,
-				       extent->offset_bytes + transfer->extent_done);
+		uint64_t offset = extent->offset_bytes + transfer->extent_done;
+		int error = dp_read_fully(extent->fd, out, part, offset);
 
+		if (!error && extent->summed_bytes)
+			error = dp_sums_check(extent, out, part, offset, &transfer->block_crc);
 		if (error)
 			return error;
 		out += part;

@@ -72,15 +72,27 @@ static enum dp_opcode opcode_of(const struct dp_transfer *transfer, bool last)
 	return last && transfer->has_imm ? DP_OP_WRITE_IMM : DP_OP_WRITE;
 }
 
-/* Post the next @length bytes, which lie in @slot's place; 0 or -errno. */
-static int post_piece(struct dp_transfer *transfer, uint32_t slot, uint64_t offset, uint32_t length)
+/* Where in the lane's memory @slot's piece lies. */
+static uint64_t offset_of(const struct dp_transfer *transfer, uint32_t slot)
+{
+	return in_slots(transfer) ? transfer->slot_at[slot] : transfer->slot_from[slot];
+}
+
+static uint8_t *place_of(const struct dp_transfer *transfer, uint32_t slot)
+{
+	return transfer->lane->memory + offset_of(transfer, slot);
+}
+
+/* Post the next piece, which @slot is for; 0 or -errno. */
+static int post_piece(struct dp_transfer *transfer, uint32_t slot)
 {
 	struct dp_lane *lane = transfer->lane;
+	uint32_t length = transfer->slot_lengths[slot];
 	bool last = transfer->issued + length == transfer->total;
 	const struct dp_segment segment = {
 		.wr_id = dp_wr_id(lane, transfer->first_slot + slot),
 		.opcode = opcode_of(transfer, last),
-		.offset = offset,
+		.offset = offset_of(transfer, slot),
 		.length = length,
 		.remote_addr = transfer->remote.addr + transfer->issued,
 		.rkey = transfer->remote.rkey,
@@ -96,23 +108,27 @@ static int post_piece(struct dp_transfer *transfer, uint32_t slot, uint64_t offs
 		return error;
 	}
 	transfer->posted |= UINT32_C(1) << slot;
-	transfer->slot_from[slot] = transfer->issued;
-	transfer->slot_lengths[slot] = length;
 	transfer->issued += length;
 	return 0;
 }
 
-/* Fill the slot from the files, where they are the source. Gives up the lock meanwhile. */
-static int fill_slot(struct dp_transfer *transfer, uint64_t offset, uint32_t length)
+/*
+ * Fill the slot from the files, where they are the source; mark it, where the peer is. Gives up
+ * the lock while it reads files.
+ */
+static int fill_slot(struct dp_transfer *transfer, uint32_t slot)
 {
-	struct dp_lane *lane = transfer->lane;
+	uint32_t length = transfer->slot_lengths[slot];
+	uint8_t *place = place_of(transfer, slot);
 	int error;
 
-	if (!has_files(transfer) || transfer->fetch)
+	if (reads(transfer))
+		return dp_mark_put(place, length, &transfer->slot_marks[slot]);
+	if (!has_files(transfer))
 		return 0;
-	pthread_mutex_unlock(&lane->lock);
-	error = dp_extents_read(transfer, lane->memory + offset, length);
-	pthread_mutex_lock(&lane->lock);
+	pthread_mutex_unlock(&transfer->lane->lock);
+	error = dp_extents_read(transfer, place, length);
+	pthread_mutex_lock(&transfer->lane->lock);
 	return error;
 }
 
@@ -121,12 +137,13 @@ static int issue(struct dp_transfer *transfer)
 {
 	uint32_t slot = (uint32_t)__builtin_ctz(free_slots(transfer));
 	uint64_t left = transfer->total - transfer->issued;
-	uint32_t length = left < transfer->piece ? (uint32_t)left : transfer->piece;
-	uint64_t offset = in_slots(transfer) ? transfer->slot_at[slot] : transfer->issued;
-	int error = fill_slot(transfer, offset, length);
+	int error;
 
+	transfer->slot_from[slot] = transfer->issued;
+	transfer->slot_lengths[slot] = left < transfer->piece ? (uint32_t)left : transfer->piece;
+	error = fill_slot(transfer, slot);
 	if (!error && !transfer->status)
-		error = post_piece(transfer, slot, offset, length);
+		error = post_piece(transfer, slot);
 	return error;
 }
 
@@ -135,7 +152,7 @@ static int store(struct dp_transfer *transfer)
 {
 	struct dp_lane *lane = transfer->lane;
 	uint32_t slot = (uint32_t)__builtin_ctz(transfer->arrived);
-	const uint8_t *from = lane->memory + transfer->slot_at[slot];
+	const uint8_t *from = place_of(transfer, slot);
 	uint64_t at = transfer->extents->offset_bytes + transfer->slot_from[slot];
 	uint32_t length = transfer->slot_lengths[slot];
 	int error;
@@ -198,17 +215,27 @@ static void arrive(struct dp_transfer *transfer, uint32_t slot)
 		transfer->done += length;
 }
 
-/* Account for the completion of the slots in @bit, and go on where there is more. */
+/* Whether the work request of @slot did what its success says. */
+static bool placed(const struct dp_transfer *transfer, uint32_t slot)
+{
+	return !reads(transfer) ||
+	       !dp_mark_left(place_of(transfer, slot), transfer->slot_lengths[slot],
+			     transfer->slot_marks[slot]);
+}
+
+/* Account for the completion of @slot's work request, and go on where there is more. */
 static void complete(struct dp_transfer *transfer, uint32_t slot, uint32_t wc_status)
 {
 	uint32_t bit = UINT32_C(1) << slot;
 
 	transfer->posted &= ~bit;
 	atomic_fetch_sub(&transfer->lane->fabric->in_flight, 1);
-	if (wc_status == IBV_WC_SUCCESS)
+	if (wc_status != IBV_WC_SUCCESS)
+		fail(transfer, -EREMOTEIO, wc_status);
+	else if (placed(transfer, slot))
 		arrive(transfer, slot);
 	else
-		fail(transfer, -EREMOTEIO, wc_status);
+		fail(transfer, -EPROTO, 0);
 	if (transfer->status || transfer->pumping ||
 	    (transfer->issued == transfer->total && !transfer->arrived))
 		return;

@@ -293,7 +293,10 @@ def _remote(addr: int, rkey: int, length_bytes: int) -> Any:
 def _extents(extents: Sequence[FileExtent]) -> Any:
     return ffi.new(
         "struct dp_extent[]",
-        [(extent.fd, 0, extent.offset_bytes, extent.length_bytes) for extent in extents],
+        [
+            (extent.fd, 0, extent.offset_bytes, extent.length_bytes, extent.summed_bytes)
+            for extent in extents
+        ],
     )
 
 

@@ -15,11 +15,12 @@ from typing_extensions import Buffer
 
 from gateway.dataplane import binding
 from gateway.dataplane.binding import Event, MoveDirection
+from gateway.dataplane.failures import DamagedError
 from gateway.dataplane.lane import Core, EngineLane, Home, outlast
 from gateway.dataplane.outcomes import raise_failure, refusal
 from gateway.dataplane.port import RemoteBuffer
 from gateway.dataplane.slots import MOVE_SLOTS, SlotPool
-from gateway.errors import BusyError, S3Code, TransportError
+from gateway.errors import BusyError, GatewayError, S3Code, TransportError
 from gateway.wire.extent import FileExtent
 
 _DOING = {
@@ -206,8 +207,12 @@ class EngineConnection(EngineLane):
         self._staging.pool.give_back(slots)
 
     def _judge(self, doing: str, event: Event) -> int:
-        if event.status:
-            self.begin_close()  # the queue pair is in error, or soon would be
+        try:
             raise_failure(event, doing)
+        except DamagedError:  # it was found before it was posted: the queue pair is as good as new
+            raise
+        except GatewayError:
+            self.begin_close()  # it is in error, or soon would be
+            raise
         self._debug("%s: %d bytes", doing, event.bytes_done)
         return event.bytes_done

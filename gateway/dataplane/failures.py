@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from gateway.dataplane.port import CompletionClass
-from gateway.errors import BusyError, GatewayError, TransportError
+from gateway.errors import BusyError, GatewayError, InternalError, TransportError
 
 # From IBTA volume 1 section 11.6.2, ibv_poll_cq(3), and PROTOCOL.md section 5.
 CAUSES: Mapping[str, str] = MappingProxyType(
@@ -58,6 +58,10 @@ def not_pinned(error: OSError) -> GatewayError:
             )
         case _:
             return TransportError(f"The buffer can't be registered: {error.strerror}.")
+
+
+class DamagedError(InternalError):
+    """What an extent has in its file is not what was stored; the rest of it was not sent."""
 
 
 class CompletionError(TransportError):

@@ -7,7 +7,7 @@ import os
 
 from gateway.dataplane import binding
 from gateway.dataplane.binding import Event
-from gateway.dataplane.failures import CompletionError
+from gateway.dataplane.failures import CompletionError, DamagedError
 from gateway.dataplane.port import CompletionClass
 from gateway.errors import ClientError, InternalError, S3Code, TransportError
 
@@ -36,6 +36,14 @@ def raise_failure(event: Event, doing: str) -> None:
             raise TransportError(f"RDMA {doing}: the session was closed meanwhile.")
         case errno.ENETDOWN:
             raise TransportError(f"RDMA {doing}: the device or its port went away.")
+        case errno.EPROTO:
+            raise TransportError(
+                f"RDMA {doing}: the device reported data that it had not placed, as Linux's "
+                "Soft-RoCE does for answers out of turn, broken or forged; where peers can't be "
+                'trusted, use an RDMA card or rdma.fabric = "soft".'
+            )
+        case errno.EBADMSG:
+            raise DamagedError(f"{doing}: stored bytes do not have their checksum")
         case errno.ENODATA:
             raise InternalError(f"{doing}: a stored file is shorter than its index says")
         case code:

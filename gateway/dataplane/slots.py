@@ -2,7 +2,7 @@
 
 One pool of equal slots serves every connection's moves. An owner is an access key: the slots that
 become free go round the owners that wait, so that a key with a thousand requests delays another
-key's one by a single turn.
+key's one by a single turn; and no key gets the last ones, if it has some already.
 """
 
 from __future__ import annotations
@@ -15,6 +15,11 @@ from gateway.errors import BusyError
 
 MOVE_SLOTS = 4
 """Most of one move: enough to read a disk, wait for the wire and store at the same time."""
+
+_NEWCOMERS_SHARE = 8
+"""One part in so many of the pool, and at least a move's slots, is left to owners that have none:
+an owner whose peers are slow, or dead until their retries end, holds its own for as long. Of a pool
+that is hardly larger than that, nothing is."""
 
 
 @dataclass(slots=True)
@@ -42,6 +47,8 @@ class SlotPool:
         self._count = count
         self._max_waiting = max_waiting
         self.per_owner = 0
+        reserve = max(MOVE_SLOTS, count // _NEWCOMERS_SHARE)
+        self._reserve = reserve if count >= 4 * reserve else 0
         self._waiting = 0
         self._owners: dict[int, str] = {}
         self._held: Counter[str] = Counter()
@@ -70,7 +77,7 @@ class SlotPool:
         Raises:
             BusyError: too many wait already.
         """
-        if not self._queues and self._may_have(owner, count) and len(self._free) >= count:
+        if not self._queues and self._may_have(owner, count) and self._is_free(owner, count):
             return self._grant(owner, count)
         if self._waiting >= self._max_waiting:
             raise BusyError(
@@ -108,22 +115,33 @@ class SlotPool:
         """Whether an owner would keep below its bound with so many more."""
         return not self.per_owner or self._held[owner] + count <= max(self.per_owner, MOVE_SLOTS)
 
+    def _is_free(self, owner: str, count: int) -> bool:
+        """Whether so many can be had by this owner now."""
+        left = len(self._free) - count
+        return left >= (self._reserve if self._held[owner] else 0)
+
     def _next_owner(self) -> str | None:
-        """Whose turn it is among those that wait for others' slots."""
-        return next(
-            (one for one, queue in self._queues.items() if self._may_have(one, queue[0].count)),
-            None,
-        )
+        """Whose oldest request is served now; None where what comes next has to be waited for.
+
+        It is the owner whose turn it is. While that has slots already and waits for more, one that
+        has none goes before it. A larger request of an owner without any is waited for: smaller
+        ones that overtook it would starve it.
+        """
+        ahead_has_slots = False
+        for owner, queue in self._queues.items():
+            count = queue[0].count
+            if not self._may_have(owner, count) or (ahead_has_slots and self._held[owner]):
+                continue
+            if self._is_free(owner, count):
+                return owner
+            if not self._held[owner]:
+                return None
+            ahead_has_slots = True
+        return None
 
     def _serve(self) -> None:
-        """Serve the owner whose turn it is, as long as there is enough for its oldest request.
-
-        A larger request at the head is waited for: smaller ones that overtook it would starve it.
-        """
         while (owner := self._next_owner()) is not None:
             queue = self._queues[owner]
-            if len(self._free) < queue[0].count:
-                return
             waiter = queue.popleft()
             self._waiting -= 1
             self._queues.move_to_end(owner)

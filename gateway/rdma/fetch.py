@@ -15,7 +15,7 @@ from typing import TypedDict
 from gateway.dataplane.port import Connection, RemoteBuffer
 from gateway.errors import InternalError
 from gateway.rdma.aio import to_the_end
-from gateway.rdma.movement import conclude, verified, windows_of
+from gateway.rdma.movement import conclude, named, windows_of
 from gateway.s3.body import Poured
 from gateway.s3.digest import Digester
 from gateway.s3.integrity import Declared
@@ -26,6 +26,8 @@ from gateway.wire.extent import Extent, FileExtent
 
 WINDOW_BYTES = 32 * 1024 * 1024
 """Moved by one call into C, within `transfer_timeout_s`; a multiple of any page size."""
+
+_SHORTEST_WINDOW_BYTES = 4 * 1024 * 1024
 
 _INLINE_BYTES = 64 * 1024  # hashed, or taken from the reader, at once: a thread would cost more
 
@@ -93,7 +95,7 @@ class FetchedBody:
     async def _fetch_windows(self, staged: Staged, fd: int, digester: Digester) -> None:
         hashed: asyncio.Future[int] | None = None
         try:
-            for window in Extent(0, self.length_bytes).split(WINDOW_BYTES):
+            for window in Extent(0, self.length_bytes).split(_window_bytes(self.length_bytes)):
                 await self._move(window, FileExtent(fd, window.offset_bytes, window.length_bytes))
                 if hashed is not None:
                     await _account(staged, hashed)
@@ -158,7 +160,7 @@ async def send_object(
         small = window.length_bytes <= _INLINE_BYTES
         files = None if small else reader.extents(window.offset_bytes, window.length_bytes)
         if files is not None:
-            async with verified(reader, window):
+            async with named(reader, window):
                 await connection.send(files, **terms(window))
             continue
         for piece in window.split(connection.max_piece_bytes):
@@ -173,6 +175,12 @@ class _Terms(TypedDict):
     owner: str
     cookie: int | None
     deadline_s: float
+
+
+def _window_bytes(length_bytes: int) -> int:
+    """Of a PUT: its last window is hashed when nothing moves any more, so it is a small part."""
+    eighth = length_bytes // 8 // _SHORTEST_WINDOW_BYTES * _SHORTEST_WINDOW_BYTES
+    return min(max(eighth, _SHORTEST_WINDOW_BYTES), WINDOW_BYTES)
 
 
 def _part(whole: RemoteBuffer, part: Extent) -> RemoteBuffer:

@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 
+from gateway.dataplane.failures import DamagedError
 from gateway.dataplane.port import Lane, RemoteBuffer
 from gateway.errors import InternalError, S3Code, TransportError
 from gateway.rdma.aio import to_the_end
@@ -132,28 +133,16 @@ def conclude(declared: Declared, digester: Digester, named: frozenset[Algorithm]
 
 
 @asynccontextmanager
-async def verified(reader: ObjectReader, extent: Extent) -> AsyncIterator[None]:
-    """Let the storage verify what the block moves through `extents`, meanwhile if it is long.
+async def named(reader: ObjectReader, extent: Extent) -> AsyncIterator[None]:
+    """Say which file is damaged, where the block found that the extent's bytes are.
 
-    It ends when both are over. Raises InternalError, also after all was moved: then it must not be
-    told as a success.
+    Raises InternalError, as the storage tells it.
     """
-    if extent.length_bytes <= CHUNK_BYTES:  # a task would cost more
-        yield
-        await reader.verify(extent.offset_bytes, extent.length_bytes)
-        return
-    verdict = asyncio.ensure_future(reader.verify(extent.offset_bytes, extent.length_bytes))
     try:
         yield
-    except BaseException:
-        verdict.cancel()
-        await to_the_end(_over(verdict))
-        raise
-    await verdict
-
-
-async def _over(task: asyncio.Future[None]) -> None:
-    await asyncio.gather(task, return_exceptions=True)
+    except DamagedError:
+        await reader.verify(extent.offset_bytes, extent.length_bytes)
+        raise  # they are whole now: then it was not the file
 
 
 async def deliver(
@@ -185,7 +174,7 @@ async def deliver(
     try:
         files = reader.extents(extent.offset_bytes, extent.length_bytes)
         if files is not None:
-            async with verified(reader, extent):
+            async with named(reader, extent):
                 await lane.send_extents(files, to, cookie, deadline.left_s())
         else:
             await _deliver_copied(lane, reader, extent, to, cookie=cookie, deadline=deadline)

@@ -343,15 +343,16 @@ class ObjectReader(Protocol):
     def extents(self, offset_bytes: int, length_bytes: int) -> tuple[FileExtent, ...] | None:
         """Where these bytes lie in open files, in order, or None where there are no files.
 
-        () for length 0. The range must lie inside the object.
+        () for length 0. The range must lie inside the object. Where the storage keeps sums, the
+        extents say so, and whoever moves them holds the bytes against them.
         """
 
     async def verify(self, offset_bytes: int, length_bytes: int) -> None:
-        """Hold bytes that are taken through `extents` against what the storage knows of them.
+        """Hold bytes against the sums that the storage keeps of them, as `read` does by itself.
 
-        Whoever moves them calls it, and reports no success before it returned; `read` does so by
-        itself. A storage that keeps no sums has nothing to do. Raises InternalError: they are not
-        what was stored.
+        Whoever moved them through `extents` and found them damaged learns here what to say of it.
+        A storage that keeps no sums has nothing to do. Raises InternalError: which file, and what
+        to do.
         """
 
     async def read(self, offset_bytes: int, length_bytes: int) -> bytes:

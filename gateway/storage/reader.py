@@ -158,7 +158,7 @@ class StoredObject:
 
     def extents(self, offset_bytes: int, length_bytes: int) -> tuple[FileExtent, ...]:
         return tuple(
-            FileExtent(self._lend(index), start, length)
+            FileExtent(self._lend(index), start, length, self._summed_bytes(index))
             for index, start, length in self._slices(offset_bytes, length_bytes)
         )
 
@@ -211,8 +211,11 @@ class StoredObject:
         slices = self._slices(offset_bytes, length_bytes)
         return b"".join(self._read_piece(*place) for place in slices)
 
+    def _summed_bytes(self, index: int) -> int:
+        piece = self._pieces[index]
+        return piece.part.size_bytes if piece.summed else 0
+
     def _verify(self, offset_bytes: int, length_bytes: int) -> None:
-        """The bytes are read a second time, mostly from memory, and kept nowhere."""
         for index, start, length in self._slices(offset_bytes, length_bytes):
             if self._pieces[index].summed:
                 for stride in Extent(start, length).split(blocks.STRIDE_BYTES):

@@ -14,11 +14,14 @@ class FileExtent:
         fd: an open, readable file descriptor.
         offset_bytes: >= 0.
         length_bytes: > 0.
+        summed_bytes: of the file's bytes, behind which their sums stand (storage/blocks.py); 0
+            where none do. Whoever moves the extent holds it against them on the way.
     """
 
     fd: int
     offset_bytes: int
     length_bytes: int
+    summed_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,10 +70,12 @@ static void move_bytes(const struct fake_send *send)
 	void *local = (void *)(uintptr_t)send->sge.addr;
 	void *remote = (void *)(uintptr_t)send->wr.wr.rdma.remote_addr;
 
+	uint32_t length = send->sge.length;
+
 	if (send->wr.opcode == IBV_WR_RDMA_READ)
-		memcpy(local, remote, send->sge.length);
+		memcpy(local, remote, length > fake.unplaced ? length - fake.unplaced : 0);
 	else
-		memcpy(remote, local, send->sge.length);
+		memcpy(remote, local, length);
 }
 
 static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)

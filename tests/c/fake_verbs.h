@@ -40,6 +40,7 @@ struct fake {
 	int create_qp_errno; /* create_qp fails with it */
 	int modify_errno;    /* modify_qp to ERR fails with it */
 	int post_errno_at;   /* the post of this number (from 1) fails with ENOMEM */
+	uint32_t unplaced;   /* bytes at a READ's end that its success does not place */
 	struct ibv_device device;
 	struct ibv_port_attr port;
 	struct ibv_gid_entry gids[4];

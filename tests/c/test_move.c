@@ -262,6 +262,95 @@ static void a_failed_completion_names_its_move(void)
 	teardown(&rig);
 }
 
+static struct dp_event fetched(struct rig *rig, const struct dp_move *move)
+{
+	CHECK_EQUAL(dp_lane_move(rig->lane, move), 0);
+	return fake_event(rig->fabric);
+}
+
+/* With as little missing as a mark is long, and with all of it. */
+static void a_read_done_without_its_data_fails_the_move(void)
+{
+	static const uint32_t UNPLACED[] = { 8, 9, SLOT - 1, SLOT };
+
+	for (size_t i = 0; i < sizeof(UNPLACED) / sizeof(UNPLACED[0]); i++) {
+		struct rig rig = setup();
+		const struct dp_extent to = { .fd = rig.empty, .length_bytes = SLOT };
+		struct dp_move move = move_of(DP_MOVE_FETCH, &to, 9, 3);
+		struct dp_event event;
+
+		fake.unplaced = UNPLACED[i];
+		event = fetched(&rig, &move);
+		CHECK_EQUAL(event.kind, DP_EVENT_MOVED);
+		CHECK_EQUAL(event.status, -EPROTO);
+		CHECK_EQUAL(event.wc_status, 0);
+		CHECK_EQUAL(event.bytes, 0);
+		CHECK_EQUAL(lseek(rig.empty, 0, SEEK_END), 0);
+		move = move_without_files(DP_MOVE_FETCH, SLOT);
+		CHECK_EQUAL(fetched(&rig, &move).status, -EPROTO);
+		fake.unplaced = 0; /* the slot's old mark is no one's any more */
+		CHECK_EQUAL(fetched(&rig, &move).status, 0);
+		CHECK_EQUAL(memcmp(staging + 3 * SLOT, source, SLOT), 0);
+		teardown(&rig);
+	}
+}
+
+static void one_read_of_many_fails_the_move(void)
+{
+	struct rig rig = setup();
+	const struct dp_extent to = { .fd = rig.empty, .length_bytes = LENGTH };
+	const struct dp_move move = move_of(DP_MOVE_FETCH, &to, 9, 3);
+	struct dp_event event;
+
+	fake.manual = true;
+	CHECK_EQUAL(dp_lane_move(rig.lane, &move), 0);
+	fake_wait_sends(2);
+	fake_complete(0, IBV_WC_SUCCESS);
+	fake_wait_sends(3);
+	fake_lock();
+	fake.unplaced = SLOT;
+	fake_unlock();
+	fake_complete(1, IBV_WC_SUCCESS);
+	fake_complete(2, IBV_WC_WR_FLUSH_ERR); /* as Soft-RoCE flushes what is behind it */
+	event = fake_event(rig.fabric);
+	CHECK_EQUAL(event.status, -EPROTO);
+	CHECK_EQUAL(event.wc_status, 0);
+	CHECK_EQUAL(event.bytes, SLOT);
+	CHECK_EQUAL(lseek(rig.empty, 0, SEEK_END), SLOT);
+	teardown(&rig);
+}
+
+/* What is missing of such a piece is not noticed; what is there is no one else's. */
+static void a_read_shorter_than_a_mark_leaves_zeros(void)
+{
+	static const uint8_t ZEROS[7];
+	struct rig rig = setup();
+	const struct dp_move move = move_without_files(DP_MOVE_FETCH, sizeof(ZEROS));
+
+	fake.unplaced = sizeof(ZEROS);
+	CHECK_EQUAL(fetched(&rig, &move).status, 0);
+	CHECK_EQUAL(memcmp(staging + 3 * SLOT, ZEROS, sizeof(ZEROS)), 0);
+	CHECK_EQUAL(staging[3 * SLOT + sizeof(ZEROS)], UNTOUCHED);
+	fake.unplaced = 3;
+	CHECK_EQUAL(fetched(&rig, &move).status, 0);
+	CHECK_EQUAL(memcmp(staging + 3 * SLOT, source, 4), 0);
+	CHECK_EQUAL(memcmp(staging + 3 * SLOT + 4, ZEROS, 3), 0);
+	teardown(&rig);
+}
+
+static void less_than_a_mark_that_is_missing_is_noise(void)
+{
+	struct rig rig = setup();
+	const struct dp_move move = move_without_files(DP_MOVE_FETCH, SLOT);
+	static const uint8_t old[7] = { [0 ... 6] = UNTOUCHED };
+
+	fake.unplaced = sizeof(old);
+	CHECK_EQUAL(fetched(&rig, &move).status, 0);
+	CHECK_EQUAL(memcmp(staging + 3 * SLOT, source, SLOT - sizeof(old)), 0);
+	CHECK(memcmp(staging + 4 * SLOT - sizeof(old), old, sizeof(old)) != 0);
+	teardown(&rig);
+}
+
 /* The slots are lent again only after the event: nothing may then be on its way to them. */
 static void abort_waits_for_what_is_in_flight(void)
 {
@@ -388,6 +477,10 @@ int main(void)
 	RUN(asks_for_no_more_than_its_slots_hold);
 	RUN(runs_as_many_at_once_as_it_may);
 	RUN(a_failed_completion_names_its_move);
+	RUN(a_read_done_without_its_data_fails_the_move);
+	RUN(one_read_of_many_fails_the_move);
+	RUN(a_read_shorter_than_a_mark_leaves_zeros);
+	RUN(less_than_a_mark_that_is_missing_is_noise);
 	RUN(abort_waits_for_what_is_in_flight);
 	RUN(a_disk_that_fails_ends_the_move);
 	RUN(refuses_what_cannot_begin);

@@ -256,20 +256,28 @@ static void writes_one_message_whatever_max_msg_sz_says(void)
 	teardown(&rig);
 }
 
-static void reads_in_segments(void)
+/* A lane that reads 1000 bytes at a time: the port's limit wins over the option's. */
+static struct dp_fabric *open_segmented(struct dp_lane **lane)
 {
 	struct dp_fabric_options options = fake_options();
-	const struct dp_remote from = { .addr = (uintptr_t)source, .length_bytes = LANE };
 	struct dp_fabric *fabric;
-	struct dp_lane *lane;
 
 	fake_reset();
-	fake.port.max_msg_sz = 1000; /* the port's limit wins over the option's */
+	fake.port.max_msg_sz = 1000;
 	CHECK_EQUAL(dp_verbs_fabric_open(fake_verbs(), &options, &fabric), 0);
-	CHECK_EQUAL(dp_lane_open(fabric, memory, LANE, DP_ACCESS_LOCAL_WRITE, 1, &lane), 0);
-	CHECK_EQUAL(dp_lane_prepare(lane, 1, DP_ACCESS_NONE), 0);
-	CHECK_EQUAL(dp_lane_connect(lane, &PEER), 0);
+	CHECK_EQUAL(dp_lane_open(fabric, memory, LANE, DP_ACCESS_LOCAL_WRITE, 1, lane), 0);
+	CHECK_EQUAL(dp_lane_prepare(*lane, 1, DP_ACCESS_NONE), 0);
+	CHECK_EQUAL(dp_lane_connect(*lane, &PEER), 0);
 	memset(memory, 0, LANE);
+	return fabric;
+}
+
+static void reads_in_segments(void)
+{
+	const struct dp_remote from = { .addr = (uintptr_t)source, .length_bytes = LANE };
+	struct dp_lane *lane;
+	struct dp_fabric *fabric = open_segmented(&lane);
+
 	CHECK_EQUAL(dp_lane_read(lane, 99999, &from), 0);
 	CHECK_EQUAL(fake_event(fabric).bytes, 99999);
 	CHECK_EQUAL(fake.send_count, 100);
@@ -277,6 +285,30 @@ static void reads_in_segments(void)
 	CHECK_EQUAL(fake.sends[99].sge.length, 999);
 	CHECK_EQUAL(memcmp(memory, source, 99999), 0);
 	CHECK_EQUAL(memory[99999], 0);
+	dp_fabric_close(&fabric);
+}
+
+static void a_segment_done_without_its_data_fails_the_read(void)
+{
+	const struct dp_remote from = { .addr = (uintptr_t)source, .length_bytes = LANE };
+	struct dp_lane *lane;
+	struct dp_fabric *fabric = open_segmented(&lane);
+	struct dp_event event;
+
+	fake.manual = true;
+	CHECK_EQUAL(dp_lane_read(lane, 3000, &from), 0);
+	fake_wait_sends(3);
+	fake_complete(0, IBV_WC_SUCCESS);
+	fake_lock();
+	fake.unplaced = 8;
+	fake_unlock();
+	fake_complete(1, IBV_WC_SUCCESS);
+	fake_complete(2, IBV_WC_WR_FLUSH_ERR);
+	event = fake_event(fabric);
+	CHECK_EQUAL(event.kind, DP_EVENT_READ);
+	CHECK_EQUAL(event.status, -EPROTO);
+	CHECK_EQUAL(event.wc_status, 0);
+	CHECK_EQUAL(event.bytes, 1000);
 	dp_fabric_close(&fabric);
 }
 
@@ -292,5 +324,6 @@ int main(void)
 	RUN(refuses_what_cannot_begin);
 	RUN(writes_one_message_whatever_max_msg_sz_says);
 	RUN(reads_in_segments);
+	RUN(a_segment_done_without_its_data_fails_the_read);
 	return 0;
 }

@@ -60,6 +60,12 @@ def rot(path: Path) -> None:
         file.write(bytes([byte[0] ^ 1]))
 
 
+def bad_block(key: str) -> slice:
+    """None of it may reach a client's buffer."""
+    first = ROTTEN_AT[key] // BLOCK_BYTES * BLOCK_BYTES
+    return slice(first, min(first + BLOCK_BYTES, SIZES_BYTES[key]))
+
+
 def drain(body: Any, into: bytearray) -> None:
     for piece in body.iter_chunks(BLOCK_BYTES):
         into += piece
@@ -121,21 +127,35 @@ def test_copy__rotten_source__refused_and_nothing_made(s3: Any) -> None:
 
 async def test_get__by_hipobj__error_instead_of_success(gateway: GatewayProcess) -> None:
     async with raw_peer(gateway, "soft") as peer:
-        answer, _ = await peer.get(f"/{BUCKET}/large", SIZES_BYTES["large"])
+        answer, got = await peer.get(f"/{BUCKET}/large", SIZES_BYTES["large"])
         assert (answer.status, answer.code) == (500, "InternalError")
+        assert not any(got[bad_block("large")])
         async with peer.side(SIZES_BYTES["small"]) as side:
             answer = await peer.prepare(side, "GET", f"/{BUCKET}/small")
         assert (answer.status, answer.code) == (500, "InternalError")
 
 
 @pytest.mark.parametrize("key", SIZES_BYTES)
-async def test_get__over_a_connection__error_instead_of_success(
-    gateway: GatewayProcess, key: str
+async def test_get__over_a_connection__error_instead_of_success_and_it_goes_on(
+    gateway: GatewayProcess, s3: Any, key: str
 ) -> None:
+    whole = content("whole", 3 * MIB)
+    s3.put_object(Bucket=BUCKET, Key="whole", Body=whole)
     async with rc_peer(Desk.of(gateway), RdmaConfig(fabric="soft")) as client:
-        answer = await client.get(f"/{BUCKET}/{key}", bytearray(SIZES_BYTES[key]))
-    assert answer.status == 500
-    assert answer.code == "InternalError"
+        target = bytearray(SIZES_BYTES[key])
+        answer = await client.get(f"/{BUCKET}/{key}", target)
+        assert (answer.status, answer.code) == (500, "InternalError")
+        assert not any(target[bad_block(key)])
+        target = bytearray(len(whole))
+        answer = await client.get(f"/{BUCKET}/whole", target)
+        assert (answer.status, target) == (200, whole)
+    s3.delete_object(Bucket=BUCKET, Key="whole")
+
+
+def test_log__after_those__says_which_file(gateway: GatewayProcess, home: Path) -> None:
+    log = gateway.log.read_text()
+    for path in home.glob("store/objects/*/*"):
+        assert f"{path} is damaged" in log
 
 
 def test_fsck__beside_the_running_gateway__names_both(gateway: GatewayProcess, home: Path) -> None:

@@ -10,13 +10,10 @@ import os
 import random
 import secrets
 import signal
-import socket
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, closing
-from ipaddress import IPv4Address
 from itertools import zip_longest
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,10 +21,11 @@ from boto3_client import boto3_client
 from canary import FILL, LONGEST_BYTES, PATTERN, canary, is_canary_or_fill, some_length
 from doomed_clients import Nursery, nursery
 from dropped_request import DroppedRequest
+from forger import MARK_BYTES, Forger
 from gateway_process import GatewayProcess, gateway_process
-from rc_client import Desk, RcClient, address_in
+from rc_client import Address, Desk, RcClient, address_in
 from rc_fabrics import RcFabric
-from roce_packets import MTU_BYTES, READ_LAST, READ_MIDDLE, READ_ONLY, Wire
+from roce_packets import MTU_BYTES, READ_LAST, READ_MIDDLE, READ_ONLY
 
 pytestmark = [pytest.mark.rdma, pytest.mark.timeout(600)]
 
@@ -45,31 +43,18 @@ FLAGS = (
 )
 
 
-class LateFrames:
-    """READ responses for a queue pair whose peer is gone, as its device might still send them."""
+def send_late_frames(gateway: Address) -> None:
+    """READ responses of a client that is gone, as its device might still send them.
 
-    def __init__(self, gateway: bytes) -> None:
-        ours, theirs = os.environ["RDMA_VM_ADDRS"].split()[::-1]
-        assert IPv4Address(gateway[12:]) == IPv4Address(theirs)
-        self._wire = Wire(IPv4Address(ours), IPv4Address(theirs))
-        self._macs = [mac_of("eth1"), mac_of("eth0")]
-
-    def send(self, qpn: int, psn: int) -> int:
-        """For all that a READ of the longest object may wait for; how many."""
-        data = canary(MTU_BYTES)
-        count = LONGEST_BYTES // MTU_BYTES
-        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sock:
-            sock.bind(("eth1", 0))
-            for number in range(count):
-                opcode = (READ_MIDDLE, READ_LAST, READ_ONLY)[number % 3]
-                packet = self._wire.packet(opcode, qpn, psn + number, data)
-                sock.send(self._wire.frame(packet, *self._macs))
-        return count
-
-
-def mac_of(interface: str) -> bytes:
-    text = Path(f"/sys/class/net/{interface}/address").read_text().strip()
-    return bytes.fromhex(text.replace(":", ""))
+    For all that a READ of the longest object may wait for.
+    """
+    data = canary(MTU_BYTES)
+    opcodes = (READ_MIDDLE, READ_LAST, READ_ONLY)
+    with Forger(gateway.gid) as forger:
+        forger.send(
+            forger.wire.packet(opcodes[number % 3], gateway.qpn, gateway.psn + number, data)
+            for number in range(LONGEST_BYTES // MTU_BYTES)
+        )
 
 
 @pytest.fixture(scope="module")
@@ -104,8 +89,6 @@ async def drop(desk: Desk, choice: random.Random, *, late: bool) -> str:
     get, http_first = not late and choice.random() < 0.5, choice.random() < 0.5
     size = some_length(choice)
     memory = bytearray([FILL]) * LONGEST_BYTES if get else bytearray(canary(size))
-    # Who forges a queue pair's packets is its peer: what such a PUT stores is not looked at. Kernel
-    # Soft-RoCE even calls a READ done whose response has an opcode out of turn, without its data.
     kind = "forged" if late else "dropped"
     path = f"/{BUCKET}/canary" if get else f"/{BUCKET}/{kind}-{choice.randrange(8)}"
     async with (
@@ -120,7 +103,7 @@ async def drop(desk: Desk, choice: random.Random, *, late: bool) -> str:
     if not http_first:
         request.drop()
     if late:
-        await asyncio.to_thread(LateFrames(remote.gid).send, remote.qpn, remote.psn)
+        await asyncio.to_thread(send_late_frames, remote)
         return "late"
     assert is_canary_or_fill(memory) if get else memory == canary(size)
     return "answered" if answered else "cut"
@@ -173,10 +156,15 @@ async def test_clients__a_hundred_die_in_the_middle__nobody_else_notices(
     assert not list(staging.iterdir())
 
 
-@pytest.mark.xfail(strict=False, reason="seen once with other bytes on Soft-RoCE, unexplained")
 def test_objects_of_the_dead__that_were_stored__are_what_their_clients_had(s3: Any) -> None:
-    """Runs behind the one above, on what it left."""
+    """Runs behind the one above, on what it left.
+
+    Where answers were forged, fewer bytes than a mark has may be missing at the end of the object
+    unnoticed (dataplane_c/src/mark.c); all before them are of the forged packets or the client's.
+    """
     for entry in s3.list_objects_v2(Bucket=BUCKET)["Contents"]:
-        if entry["Key"] != "victim" and not entry["Key"].startswith("forged-"):
-            body = s3.get_object(Bucket=BUCKET, Key=entry["Key"])["Body"].read()
-            assert body == canary(len(body)), entry["Key"]
+        key = entry["Key"]
+        if key != "victim":
+            body = s3.get_object(Bucket=BUCKET, Key=key)["Body"].read()
+            sure_bytes = len(body) - (MARK_BYTES - 1 if key.startswith("forged-") else 0)
+            assert body[:sure_bytes] == canary(len(body))[:sure_bytes], key

@@ -8,6 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from awscrt.checksums import crc64nvme
+
 from gateway.config import KIB, MIB, LaneClass, RdmaConfig
 from gateway.dataplane import soft
 from gateway.dataplane.engine import EngineFabric, open_fabric
@@ -146,6 +148,12 @@ def file_of(data: bytes) -> int:
     fd = os.memfd_create("object")
     os.write(fd, data)
     return fd
+
+
+def sums_of(data: bytes) -> bytes:
+    """What a file that keeps sums has behind its bytes: a CRC-64/NVME for each 64 KiB."""
+    blocks = (data[at : at + 64 * KIB] for at in range(0, len(data), 64 * KIB))
+    return b"".join(crc64nvme(block).to_bytes(8, "big") for block in blocks)
 
 
 @cache

@@ -21,10 +21,12 @@ from fabric_wires import (
     pattern,
     readable_pair,
     same,
+    sums_of,
 )
 
 from gateway.config import KIB, MIB, LaneClass
 from gateway.dataplane.engine import EngineFabric
+from gateway.dataplane.failures import DamagedError
 from gateway.wire.extent import FileExtent
 
 SIZES = pytest.mark.parametrize("size", [1, 4 * KIB - 1, 4 * KIB, MIB + 1, 64 * MIB])
@@ -89,6 +91,28 @@ async def test_send_extents__several_files_and_no_cookie__arrive_in_order(
     await asyncio.gather(ours.close(), theirs.close())
     for fd in files:
         os.close(fd)
+
+
+async def test_send_extents__files_with_sums__what_is_damaged_is_not_sent(
+    server: EngineFabric, client: Any
+) -> None:
+    data, size = pattern(MIB + 1), MIB + 1
+    fd = file_of(data + sums_of(data))
+    ours, theirs = attached_pair(server, client, size)
+    assert await ours.send_extents(
+        [FileExtent(fd, 0, size, summed_bytes=size)], theirs.buffer, None, DEADLINE_S
+    )
+    assert same(theirs.memory, data)
+    await asyncio.gather(ours.close(), theirs.close())
+    os.pwrite(fd, bytes([data[MIB] ^ 1]), MIB)  # the last block: a byte
+    ours, theirs = attached_pair(server, client, 1)
+    with pytest.raises(DamagedError):
+        await ours.send_extents(
+            [FileExtent(fd, MIB, 1, summed_bytes=size)], theirs.buffer, None, DEADLINE_S
+        )
+    assert same(theirs.memory, b"\0")
+    await asyncio.gather(ours.close(), theirs.close())
+    os.close(fd)
 
 
 async def test_write__part_of_the_buffer__leaves_the_rest_alone(

@@ -193,6 +193,17 @@ async def test_write__failed_completion__class_state_and_causes(
     assert (error.wc_name, error.qp_state) == ("RETRY_EXC_ERR", "ERR")
 
 
+async def test_read__done_without_its_data__transport_error_with_the_remedy(
+    lane: EngineLane, core: Core
+) -> None:
+    task = asyncio.ensure_future(lane.read(10, TO, 9.0))
+    await settle(core, task, Event(5, EventKind.READ, status=-errno.EPROTO))
+    error = task.exception()
+    assert isinstance(error, TransportError)
+    assert "had not placed" in error.message
+    assert 'rdma.fabric = "soft"' in error.message
+
+
 async def test_read__port_lost__ends_at_once(lane: EngineLane, core: Core) -> None:
     task = asyncio.ensure_future(lane.read(10, TO, 9.0))
     await asyncio.sleep(0)

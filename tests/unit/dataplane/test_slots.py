@@ -122,3 +122,36 @@ async def test_take__its_turn_comes_while_a_cancellation_is_on_its_way__loses_no
         pool.give_back(await next_one)
     assert (pool.in_use, pool.waiting) == (0, 0)
     assert len(await pool.take("b", 4)) == 4
+
+
+async def test_take__an_owner_has_some__the_last_ones_are_for_those_that_have_none() -> None:
+    pool = SlotPool(64, max_waiting=10)
+    greedy = [await pool.take("greedy", 4) for _ in range(14)]
+    waiting = asyncio.ensure_future(pool.take("greedy", 4))
+    await settle()
+    assert not waiting.done()
+    newcomers = [await pool.take(owner, 4) for owner in ("b", "c")]
+    assert pool.in_use == 64
+    pool.give_back(newcomers[0])
+    await settle()
+    assert not waiting.done()  # they are for the next newcomer
+    for slots in greedy:
+        pool.give_back(slots)
+    assert len(await waiting) == 4
+
+
+async def test_take__newcomers_come_one_after_another__who_waits_is_served_in_the_end() -> None:
+    pool = SlotPool(16, max_waiting=100)
+    held = [await pool.take("greedy", 4) for _ in range(3)]
+    waiting = asyncio.ensure_future(pool.take("greedy", 4))
+    await settle()
+    for number in range(20):
+        newcomer = asyncio.ensure_future(pool.take(f"new{number}", 4))
+        await settle()
+        assert newcomer.done()
+        assert not waiting.done()
+        pool.give_back(newcomer.result())
+    for slots in held:
+        pool.give_back(slots)
+    await settle()
+    assert waiting.done()
