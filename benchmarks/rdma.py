@@ -2,8 +2,9 @@
 
 `make bench` runs it where there is an RDMA device, or in the rig's virtual machine. There every
 absolute number is an emulator's; what counts is the ratio to ib_write_bw and ib_write_lat, measured
-in the same run, message size by message size, and of the ways to each other. Prints a table;
-`--json` prints the same as JSON.
+in the same run before and after the transfers of each size, and of the ways to each other. With
+`--soft` (`make bench-soft`) the soft fabric of this host carries them, without a yardstick. Prints
+a table; `--json` prints the same as JSON.
 
 The ways: `rc:` is a connection, one request for each transfer; `hipobj` is hipobj-rc-v2, a session
 for each; `HTTP` is the same client without RDMA. A transfer's time is what a program waits for:
@@ -37,6 +38,7 @@ SIZES_BYTES = (4 * KIB, 64 * KIB, 1 * MIB, 64 * MIB)
 BYTES_PER_ROW = 64 * MIB  # repeat each transfer until about this much has moved,
 LEAST_ROUNDS = 3
 MOST_ROUNDS = 64  # or so often
+SOFT = ("soft", ("--rdma-fabric", "soft"))  # the client's device, the gateway's options
 ALLOWANCE_BYTES = 150 * MIB  # of the gateway's memory, besides its staging
 
 
@@ -76,10 +78,15 @@ class Report:
 
 
 def link() -> Link:
-    """The rig's two devices, or one device of this host talking to itself."""
+    """The rig's two devices, or one device of this host talking to itself.
+
+    Raises SystemExit where there is none.
+    """
     devices = os.environ.get("RDMA_VM_DEVICES", "").split()
     if not devices:
         devices = sorted(os.listdir("/sys/class/infiniband"))[:1]
+    if not devices:
+        raise SystemExit("no RDMA device: run `make bench`, or give --soft")
     addresses = os.environ.get("RDMA_VM_ADDRS", "127.0.0.1").split()
     gid_index = int(os.environ.get("RDMA_VM_GID_INDEX", "3"))
     return Link(devices[0], addresses[0], devices[-1], gid_index)
@@ -122,26 +129,41 @@ async def measure(
         raise RuntimeError(f"{name}: {size_bytes} bytes came back altered")
 
 
-async def run(directory: Path, tell: Callable[[Measurement], None]) -> Report:
-    """The yardsticks first, alone on the machine; then every way to one gateway.
+def yardstick(ends: Link, size_bytes: int) -> Yardstick:
+    """Of one moment."""
+    return Yardstick(write_bandwidth_gb_s(ends, size_bytes), write_latency_s(ends, size_bytes))
+
+
+def between(before: Yardstick, after: Yardstick) -> Yardstick:
+    """Of the time in between: a machine changes its pace."""
+    return Yardstick(
+        (before.write_gb_s + after.write_gb_s) / 2, (before.latency_s + after.latency_s) / 2
+    )
+
+
+async def run(directory: Path, ends: Link | None, tell: Callable[[Measurement], None]) -> Report:
+    """Every way to one gateway, size by size; it is idle while perftest runs.
 
     Args:
         directory: for the gateway's store.
+        ends: the devices; None for the soft fabric.
         tell: called with each measurement as it is made.
     """
-    ends = link()
-    yardsticks = {
-        size: Yardstick(write_bandwidth_gb_s(ends, size), write_latency_s(ends, size))
-        for size in SIZES_BYTES
-    }
+    device, flags = (
+        SOFT if ends is None else (ends.client_device, ("--rdma-device", ends.server_device))
+    )
+    yardsticks: dict[int, Yardstick] = {}
     measurements: list[Measurement] = []
-    with gateway_process(directory, "--rdma-device", ends.server_device) as gateway:
-        async with all_ways(gateway, ends.client_device) as ways:
+    with gateway_process(directory, *flags) as gateway:
+        async with all_ways(gateway, device) as ways:
             for size_bytes in SIZES_BYTES:
+                before = yardstick(ends, size_bytes) if ends else None
                 for name, way in ways.items():
                     async for one in measure(gateway, name, way, size_bytes):
                         tell(one)
                         measurements.append(one)
+                if ends and before:
+                    yardsticks[size_bytes] = between(before, yardstick(ends, size_bytes))
         peak_bytes = gateway.peak_rss_bytes()
     allowed_bytes = RdmaConfig().staging_bytes + ALLOWANCE_BYTES
     return Report(yardsticks, measurements, peak_bytes, allowed_bytes)
@@ -149,7 +171,7 @@ async def run(directory: Path, tell: Callable[[Measurement], None]) -> Report:
 
 def table(report: Report) -> str:
     """The report for a reader."""
-    lines = ["  size      ib_write_bw     ib_write_lat"]
+    lines = ["  size      ib_write_bw     ib_write_lat"] if report.yardsticks else []
     lines += [
         f"{format_size(size):>6}  {one.write_gb_s:8.3f} GB/s  {one.latency_s * 1e6:10.1f} us"
         for size, one in report.yardsticks.items()
@@ -165,11 +187,12 @@ def table(report: Report) -> str:
         if one.way == "hipobj"
     }
     for one in sorted(report.measurements, key=lambda one: (one.size_bytes, one.operation)):
-        ratio = one.rate_gb_s / report.yardsticks[one.size_bytes].write_gb_s
+        standard = report.yardsticks.get(one.size_bytes)
+        ratio = f"{one.rate_gb_s / standard.write_gb_s:6.3f}" if standard else "     -"
         faster = hipobj[one.operation, one.size_bytes] / one.seconds
         lines.append(
             f"{format_size(one.size_bytes):>6}  {one.operation}  {one.way:<6}  "
-            f"{1 / one.seconds:11.1f}  {one.rate_gb_s:7.3f}  {ratio:6.3f}  {faster:9.2f}"
+            f"{1 / one.seconds:11.1f}  {one.rate_gb_s:7.3f}  {ratio}  {faster:9.2f}"
             f"{one.gateway_cpu_s * 1e3:25.1f}  {one.client_cpu_s * 1e3:7.1f}"
         )
     lines.append(
@@ -190,11 +213,13 @@ def progress(one: Measurement) -> None:
 def main() -> None:
     """Run, print, and fail where the gateway took more memory than it may."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--soft", action="store_true", help="by the soft fabric, on this host")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     arguments = parser.parse_args()
+    ends = None if arguments.soft else link()
     memory = Path("/dev/shm")  # no disk in the numbers
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as directory:
-        report = uvloop.run(run(Path(directory), progress))
+        report = uvloop.run(run(Path(directory), ends, progress))
     print(json.dumps(asdict(report), indent=2) if arguments.json else table(report))
     if report.peak_rss_bytes > report.allowed_rss_bytes:
         raise SystemExit("the gateway took more memory than staging + 150 MiB")
