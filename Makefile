@@ -8,6 +8,7 @@ RUN_STORE ?= .cache/store
 BIN := .venv/bin
 CLIENTS := .cache/clients
 VM_LIMIT_S := 1500
+TEST_PROCESSES ?= 2
 FIND_DEMO_FILE = file=$$($(BIN)/python tests/rig/demo_file.py $(DEMO_FILE))
 C_SOURCES := $(wildcard dataplane_c/*.py dataplane_c/include/*.h dataplane_c/src/*.[ch])
 C_FORMATTED := $(wildcard dataplane_c/include/*.h dataplane_c/src/*.[ch] tests/c/*.[ch])
@@ -104,7 +105,7 @@ strict-c: ## The C core under the compiler's strictest warnings
 
 .PHONY: test-python
 test-python: build setup-clients ## Unit, contract and integration tests, real clients among them
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n $(TEST_PROCESSES) --dist loadfile
 
 .PHONY: test-c
 test-c: ## The C core's own tests, under AddressSanitizer and UBSan
@@ -140,6 +141,10 @@ fuzz: build ## The parsers, for a few minutes
 .PHONY: bench
 bench: build ## RDMA and HTTP beside perftest's ib_write_bw, on the same device
 	tests/rig/with-rdma --limit $(VM_LIMIT_S) -- env PYTHONPATH=tests/rig:tests/support $(BIN)/python benchmarks/rdma.py
+
+.PHONY: bench-soft
+bench-soft: build ## The same on this host, carried by the soft fabric
+	PYTHONPATH=tests/rig:tests/support $(BIN)/python benchmarks/rdma.py --soft
 
 .PHONY: bench-storage
 bench-storage: build ## Each storage beside plain files; a million objects beside ten thousand
