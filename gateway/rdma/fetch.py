@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import mmap
 import os
+from collections import deque
+from collections.abc import Callable, Iterable
 from contextlib import aclosing
 from typing import TypedDict
 
 from gateway.dataplane.port import Connection, RemoteBuffer
-from gateway.errors import InternalError
+from gateway.errors import BusyError, InternalError
 from gateway.rdma.aio import to_the_end
 from gateway.rdma.movement import conclude, named, windows_of
 from gateway.s3.body import Poured
@@ -24,8 +26,11 @@ from gateway.telemetry.traces import span
 from gateway.wire.checksums import Algorithm
 from gateway.wire.extent import Extent, FileExtent
 
-WINDOW_BYTES = 32 * 1024 * 1024
+WINDOW_BYTES = 16 * 1024 * 1024
 """Moved by one call into C, within `transfer_timeout_s`; a multiple of any page size."""
+
+WINDOWS_AT_ONCE = 2
+"""Of a GET: the wire has something to do when one ends, and two threads read the file."""
 
 _SHORTEST_WINDOW_BYTES = 4 * 1024 * 1024
 
@@ -156,16 +161,53 @@ async def send_object(
             async for lent, piece in windows:
                 await connection.send(lent, **terms(piece))
         return
-    for window in extent.split(WINDOW_BYTES):
-        small = window.length_bytes <= _INLINE_BYTES
-        files = None if small else reader.extents(window.offset_bytes, window.length_bytes)
-        if files is not None:
-            async with named(reader, window):
-                await connection.send(files, **terms(window))
-            continue
-        for piece in window.split(connection.max_piece_bytes):
-            data = await reader.read(piece.offset_bytes, piece.length_bytes)
-            await connection.send_bytes(data, **terms(piece))
+    small = extent.length_bytes <= _INLINE_BYTES
+    if not small and reader.extents(extent.offset_bytes, 1) is not None:
+        await _send_files(connection, reader, extent, terms)
+        return
+    for piece in extent.split(connection.max_piece_bytes):
+        data = await reader.read(piece.offset_bytes, piece.length_bytes)
+        await connection.send_bytes(data, **terms(piece))
+
+
+async def _send_files(
+    connection: Connection,
+    reader: ObjectReader,
+    extent: Extent,
+    terms: Callable[[Extent], _Terms],
+) -> None:
+    """Window after window, each begun while the one before it moves.
+
+    But for the one with the immediate, which says that all is there: it waits for the others. When
+    this returns, or raises, nothing is in the files any more.
+    """
+
+    async def send(window: Extent) -> None:
+        files = reader.extents(window.offset_bytes, window.length_bytes)
+        async with named(reader, window):
+            await connection.send(files or (), **terms(window))
+
+    running: deque[asyncio.Task[None]] = deque()
+    try:
+        for window in extent.split(WINDOW_BYTES):
+            others = WINDOWS_AT_ONCE - 1 if terms(window)["cookie"] is None else 0
+            while len(running) > others:
+                await running.popleft()
+            running.append(asyncio.create_task(send(window)))
+        while running:
+            await running.popleft()
+    except (InternalError, BusyError):  # the others can end well: then the connection goes on
+        raise
+    except BaseException:
+        for task in running:
+            task.cancel()
+        raise
+    finally:
+        await to_the_end(_all_over(running))
+
+
+async def _all_over(tasks: Iterable[asyncio.Task[None]]) -> None:
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class _Terms(TypedDict):

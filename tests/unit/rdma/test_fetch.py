@@ -2,40 +2,55 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from gateway.dataplane.failures import DamagedError
 from gateway.dataplane.port import RemoteBuffer
+from gateway.errors import BusyError, TransportError
 from gateway.rdma import fetch
 from gateway.rdma.fetch import send_object
 from gateway.wire.extent import Extent, FileExtent
 
 DATA = bytes(range(250)) * 4
+ADDR = 5000
 
 
 class Recording:
-    """A connection that reads what it is to send, and notes where it should go."""
+    """A connection that reads what it is to send, and notes where it should go.
+
+    Where it is told to hold moves, each waits until it is let go, by its place in the buffer.
+    """
 
     max_piece_bytes = 100
 
-    def __init__(self) -> None:
+    def __init__(self, *, hold: bool = False) -> None:
         self.sent: list[tuple[int, bytes, int | None]] = []
+        self.held: dict[int, asyncio.Future[None]] = {}
+        self._hold = hold
 
     async def send(
         self, files: Sequence[FileExtent], to: RemoteBuffer, *, cookie: int | None, **_: Any
     ) -> None:
         data = b"".join(os.pread(one.fd, one.length_bytes, one.offset_bytes) for one in files)
-        assert len(data) > fetch._INLINE_BYTES
         await self.send_bytes(data, to, cookie=cookie)
 
     async def send_bytes(
         self, data: bytes, to: RemoteBuffer, *, cookie: int | None, **_: Any
     ) -> None:
         assert len(data) == to.length_bytes
+        if self._hold:
+            place = to.addr - ADDR
+            self.held[place] = asyncio.get_running_loop().create_future()
+            try:
+                await self.held[place]
+            finally:
+                del self.held[place]
         self.sent.append((to.addr, data, cookie))
 
 
@@ -65,7 +80,7 @@ async def test_send_object__any_extent__is_sent_once_and_in_place(
         connection,
         reader,
         Extent(first, length),
-        RemoteBuffer(5000, 1, length),
+        RemoteBuffer(ADDR, 1, length),
         owner="key",
         cookie=9,
         window_timeout_s=1.0,
@@ -73,7 +88,111 @@ async def test_send_object__any_extent__is_sent_once_and_in_place(
     os.close(fd)
     target = bytearray(length)
     for addr, data, _ in connection.sent:
-        target[addr - 5000 : addr - 5000 + len(data)] = data
+        target[addr - ADDR : addr - ADDR + len(data)] = data
     assert target == DATA[first : first + length]
     assert sum(len(data) for _, data, _ in connection.sent) == length
     assert [cookie for _, _, cookie in connection.sent] == [None] * (len(connection.sent) - 1) + [9]
+
+
+async def settle() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+class Sending:
+    """`DATA` on its way in four windows of 256 bytes."""
+
+    def __init__(self, fd: int, cookie: int | None = None) -> None:
+        async def verify(offset: int, size: int) -> None: ...
+
+        reader: Any = SimpleNamespace(
+            extents=lambda offset, size: (FileExtent(fd, offset, size),), verify=verify
+        )
+        self.connection: Any = Recording(hold=True)
+        self.task = asyncio.create_task(
+            send_object(
+                self.connection,
+                reader,
+                Extent(0, len(DATA)),
+                RemoteBuffer(ADDR, 1, len(DATA)),
+                owner="key",
+                cookie=cookie,
+                window_timeout_s=1.0,
+            )
+        )
+
+    async def under_way(self) -> list[int]:
+        await settle()
+        return sorted(self.connection.held)
+
+    def end(self, place: int, error: Exception | None = None) -> None:
+        held = self.connection.held[place]
+        held.set_exception(error) if error else held.set_result(None)
+
+
+@pytest.fixture
+def file(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    monkeypatch.setattr(fetch, "WINDOW_BYTES", 256)
+    monkeypatch.setattr(fetch, "_INLINE_BYTES", 150)
+    fd = os.memfd_create("object")
+    os.write(fd, DATA)
+    yield fd
+    os.close(fd)
+
+
+async def test_send_object__several_windows__the_next_begins_before_one_ends(file: int) -> None:
+    sending = Sending(file)
+    assert await sending.under_way() == [0, 256]
+    sending.end(256)  # the later one first: in no order among them
+    assert await sending.under_way() == [0]
+    sending.end(0)
+    assert await sending.under_way() == [512, 768]
+    sending.end(512)
+    sending.end(768)
+    await sending.task
+
+
+async def test_send_object__with_a_cookie__its_window_waits_for_all_others(file: int) -> None:
+    sending = Sending(file, cookie=9)
+    assert await sending.under_way() == [0, 256]
+    sending.end(0)
+    assert await sending.under_way() == [256, 512]
+    sending.end(512)
+    assert await sending.under_way() == [256]
+    sending.end(256)
+    assert await sending.under_way() == [768]
+    sending.end(768)
+    await sending.task
+    assert [cookie for _, _, cookie in sending.connection.sent] == [None, None, None, 9]
+
+
+@pytest.mark.parametrize("error", [DamagedError("a block"), BusyError("no slots")])
+async def test_send_object__a_window_fails_at_our_end__what_is_under_way_ends_by_itself(
+    file: int, error: Exception
+) -> None:
+    sending = Sending(file)
+    await settle()
+    sending.end(0, error)
+    assert await sending.under_way() == [256]
+    assert not sending.task.done()
+    sending.end(256)
+    with pytest.raises(type(error)):
+        await sending.task
+
+
+async def test_send_object__a_window_fails_on_the_wire__the_other_is_cut_short(file: int) -> None:
+    sending = Sending(file)
+    await settle()
+    sending.end(0, TransportError())
+    with pytest.raises(TransportError):
+        await sending.task
+    assert await sending.under_way() == []
+
+
+async def test_send_object__cancelled__nothing_is_under_way_after_it(file: int) -> None:
+    sending = Sending(file)
+    await settle()
+    sending.task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await sending.task
+    assert sending.connection.held == {}
