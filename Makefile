@@ -8,7 +8,7 @@ RUN_STORE ?= .cache/store
 BIN := .venv/bin
 CLIENTS := .cache/clients
 VM_LIMIT_S := 1500
-TEST_PROCESSES ?= 2
+TEST_PROCESSES ?= 2 # that share the Python tests
 FIND_DEMO_FILE = file=$$($(BIN)/python tests/rig/demo_file.py $(DEMO_FILE))
 C_SOURCES := $(wildcard dataplane_c/*.py dataplane_c/include/*.h dataplane_c/src/*.[ch])
 C_FORMATTED := $(wildcard dataplane_c/include/*.h dataplane_c/src/*.[ch] tests/c/*.[ch])

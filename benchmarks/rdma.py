@@ -84,7 +84,7 @@ def link() -> Link:
     """
     devices = os.environ.get("RDMA_VM_DEVICES", "").split()
     if not devices:
-        devices = sorted(os.listdir("/sys/class/infiniband"))[:1]
+        devices = sorted(path.name for path in Path("/sys/class/infiniband").glob("*"))[:1]
     if not devices:
         raise SystemExit("no RDMA device: run `make bench`, or give --soft")
     addresses = os.environ.get("RDMA_VM_ADDRS", "127.0.0.1").split()

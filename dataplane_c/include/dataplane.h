@@ -184,8 +184,9 @@ struct dp_event {
 	uint64_t bytes;     /* acknowledged bytes; byte_len of a receive */
 	uint32_t kind;      /* enum dp_event_kind */
 	int32_t status;     /* 0; -EREMOTEIO: see wc_status; -ECANCELED: dp_lane_abort; -ENODATA:
-			       a file is shorter than its extents; -EPROTO: the device called a
-			       READ done whose data it had not placed; else -errno of pread or post */
+			       a file is shorter than its extents; -EBADMSG: what it has is not
+			       what was stored; -EPROTO: the device called a READ done whose data
+			       it had not placed; else -errno of pread, post or getrandom */
 	uint32_t wc_status; /* enum ibv_wc_status of the first completion that failed */
 	uint32_t qp_state;  /* enum ibv_qp_state, asked after a failure; else 0 */
 	uint32_t imm;       /* host order */

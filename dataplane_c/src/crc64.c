@@ -75,13 +75,7 @@ uint64_t dp_crc64_slice(uint64_t crc, const uint8_t *bytes, size_t length)
 	return crc;
 }
 
-/* dp_crc64_update - as dp_crc64nvme, whose name it has in here. */
-uint64_t dp_crc64_update(uint64_t crc, const uint8_t *bytes, size_t length)
-{
-	return ~dp_crc64_fold(dp_crc64_best(), ~crc, bytes, length);
-}
-
 uint64_t dp_crc64nvme(uint64_t crc, const void *data, uint64_t length_bytes)
 {
-	return dp_crc64_update(crc, data, length_bytes);
+	return ~dp_crc64_fold(dp_crc64_best(), ~crc, data, length_bytes);
 }

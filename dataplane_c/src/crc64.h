@@ -1,11 +1,9 @@
-/* crc64.h - CRC-64/NVME, S3's CRC64NVME: the whole of it, and the ways to it. */
+/* crc64.h - CRC-64/NVME, S3's CRC64NVME: the ways to it. The whole is dp_crc64nvme. */
 #ifndef DP_CRC64_H
 #define DP_CRC64_H
 
 #include <stddef.h>
 #include <stdint.h>
-
-uint64_t dp_crc64_update(uint64_t crc, const uint8_t *bytes, size_t length);
 
 /* Each way needs what the ones before it need, and more of the CPU. */
 enum dp_crc64_way {

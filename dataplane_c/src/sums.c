@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "core.h"
-#include "crc64.h"
 
 #define SUM_BYTES sizeof(uint64_t)
 #define SUMS_AT_ONCE 32     /* read by one call, on the stack: those of two MiB */
@@ -47,7 +46,7 @@ static int add_rest(const struct dp_extent *extent, uint64_t offset, uint64_t en
 
 		if (error)
 			return error;
-		*crc = dp_crc64_update(*crc, bytes, part);
+		*crc = dp_crc64nvme(*crc, bytes, part);
 		offset += part;
 	}
 	return 0;
@@ -94,7 +93,7 @@ int dp_sums_check(const struct dp_extent *extent, const uint8_t *bytes, uint64_t
 		uint64_t part = least(ends, end) - offset;
 		bool last = offset + part == extent_end;
 
-		*crc = dp_crc64_update(*crc, bytes, part);
+		*crc = dp_crc64nvme(*crc, bytes, part);
 		if (last)
 			error = add_rest(extent, extent_end, ends, crc);
 		if (!error && (last || offset + part == ends)) {

@@ -140,6 +140,7 @@ class SlotPool:
         return None
 
     def _serve(self) -> None:
+        """Serve whoever can be served now."""
         while (owner := self._next_owner()) is not None:
             queue = self._queues[owner]
             waiter = queue.popleft()

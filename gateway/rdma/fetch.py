@@ -10,9 +10,10 @@ import asyncio
 import mmap
 import os
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import aclosing
-from typing import TypedDict
+from functools import partial
+from typing import Any, TypedDict
 
 from gateway.dataplane.port import Connection, RemoteBuffer
 from gateway.errors import BusyError, InternalError
@@ -161,37 +162,40 @@ async def send_object(
             async for lent, piece in windows:
                 await connection.send(lent, **terms(piece))
         return
-    small = extent.length_bytes <= _INLINE_BYTES
-    if not small and reader.extents(extent.offset_bytes, 1) is not None:
-        await _send_files(connection, reader, extent, terms)
+    send = partial(_send_window, connection, reader, terms)
+    if extent.length_bytes <= WINDOW_BYTES:  # a task would cost more
+        await send(extent)
+    else:
+        await _overlapping(send, extent, last_alone=cookie is not None)
+
+
+async def _send_window(
+    connection: Connection, reader: ObjectReader, terms: Callable[[Extent], _Terms], window: Extent
+) -> None:
+    small = window.length_bytes <= _INLINE_BYTES
+    files = None if small else reader.extents(window.offset_bytes, window.length_bytes)
+    if files is not None:
+        async with named(reader, window):
+            await connection.send(files, **terms(window))
         return
-    for piece in extent.split(connection.max_piece_bytes):
+    for piece in window.split(connection.max_piece_bytes):
         data = await reader.read(piece.offset_bytes, piece.length_bytes)
         await connection.send_bytes(data, **terms(piece))
 
 
-async def _send_files(
-    connection: Connection,
-    reader: ObjectReader,
-    extent: Extent,
-    terms: Callable[[Extent], _Terms],
+async def _overlapping(
+    send: Callable[[Extent], Coroutine[Any, Any, None]], extent: Extent, *, last_alone: bool
 ) -> None:
-    """Window after window, each begun while the one before it moves.
+    """Send window after window, each begun while the one before it moves.
 
-    But for the one with the immediate, which says that all is there: it waits for the others. When
-    this returns, or raises, nothing is in the files any more.
+    The last one may have an immediate, which says that all is there: with `last_alone` it is begun
+    when the others are over. When this returns, or raises, nothing is in the files any more.
     """
-
-    async def send(window: Extent) -> None:
-        files = reader.extents(window.offset_bytes, window.length_bytes)
-        async with named(reader, window):
-            await connection.send(files or (), **terms(window))
-
     running: deque[asyncio.Task[None]] = deque()
     try:
         for window in extent.split(WINDOW_BYTES):
-            others = WINDOWS_AT_ONCE - 1 if terms(window)["cookie"] is None else 0
-            while len(running) > others:
+            alone = last_alone and window.end_bytes == extent.end_bytes
+            while len(running) > (0 if alone else WINDOWS_AT_ONCE - 1):
                 await running.popleft()
             running.append(asyncio.create_task(send(window)))
         while running:

@@ -21,7 +21,6 @@ static struct ibv_wc wcs[FAKE_LOG];
 static int wc_head, wc_tail;
 static int channel_pipe[2], async_pipe[2];
 static uint32_t next_qpn;
-static bool hold_pread, pread_held;
 
 void fake_lock(void)
 {
@@ -562,67 +561,4 @@ bool fake_quiet(struct dp_fabric *fabric)
 	struct pollfd fd = { .fd = dp_fabric_fd(fabric), .events = POLLIN };
 
 	return poll(&fd, 1, 30) == 0;
-}
-
-ssize_t __real_pread(int fd, void *buffer, size_t count, off_t offset);
-ssize_t __wrap_pread(int fd, void *buffer, size_t count, off_t offset);
-
-ssize_t __wrap_pread(int fd, void *buffer, size_t count, off_t offset)
-{
-	fake_lock();
-	while (hold_pread) {
-		pread_held = true;
-		pthread_cond_broadcast(&changed);
-		wait_changed();
-	}
-	pread_held = false;
-	fake_unlock();
-	return __real_pread(fd, buffer, count, offset);
-}
-
-static atomic_uint heap_uses;
-
-void *__real_malloc(size_t length);
-void *__wrap_malloc(size_t length);
-void *__real_calloc(size_t count, size_t length);
-void *__wrap_calloc(size_t count, size_t length);
-void *__real_realloc(void *memory, size_t length);
-void *__wrap_realloc(void *memory, size_t length);
-
-void *__wrap_malloc(size_t length)
-{
-	atomic_fetch_add(&heap_uses, 1);
-	return __real_malloc(length);
-}
-
-void *__wrap_calloc(size_t count, size_t length)
-{
-	atomic_fetch_add(&heap_uses, 1);
-	return __real_calloc(count, length);
-}
-
-void *__wrap_realloc(void *memory, size_t length)
-{
-	atomic_fetch_add(&heap_uses, 1);
-	return __real_realloc(memory, length);
-}
-
-unsigned int fake_heap_uses(void)
-{
-	return atomic_load(&heap_uses);
-}
-
-void fake_hold_pread(bool hold)
-{
-	fake_lock();
-	hold_pread = hold;
-	fake_unlock();
-}
-
-void fake_pread_waiting(void)
-{
-	fake_lock();
-	while (!pread_held)
-		wait_changed();
-	fake_unlock();
 }

@@ -82,11 +82,4 @@ void fake_async(enum ibv_event_type type);
 struct dp_event fake_event(struct dp_fabric *fabric);
 bool fake_quiet(struct dp_fabric *fabric);
 
-/* While set, the core's pread waits here; fake_pread_waiting until it does. */
-void fake_hold_pread(bool hold);
-void fake_pread_waiting(void);
-
-/* How often malloc, calloc and realloc were called, by the core and by the test. */
-unsigned int fake_heap_uses(void);
-
 #endif

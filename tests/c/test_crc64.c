@@ -41,10 +41,10 @@ static void has_the_check_value(void)
 {
 	const uint8_t digits[] = "123456789";
 
-	CHECK_EQUAL(dp_crc64_update(0, digits, 9), 0xae8b14860a799888);
+	CHECK_EQUAL(dp_crc64nvme(0, digits, 9), 0xae8b14860a799888);
 	CHECK_EQUAL(dp_crc64nvme(0, digits, 9), 0xae8b14860a799888);
 	CHECK_EQUAL(bitwise(digits, 9), 0xae8b14860a799888);
-	CHECK_EQUAL(dp_crc64_update(0, digits, 0), 0);
+	CHECK_EQUAL(dp_crc64nvme(0, digits, 0), 0);
 }
 
 static uint64_t by(enum dp_crc64_way way, const uint8_t *bytes, size_t length)
@@ -63,7 +63,7 @@ static void agrees_with_the_bitwise_one_at_every_length_and_alignment(void)
 			memcpy(bytes, memory + alignment + length, length);
 			const uint64_t expected = bitwise(bytes, length);
 
-			CHECK_EQUAL(dp_crc64_update(0, bytes, length), expected);
+			CHECK_EQUAL(dp_crc64nvme(0, bytes, length), expected);
 			for (uint32_t way = DP_CRC64_TABLES; way <= dp_crc64_best(); way++)
 				CHECK_EQUAL(by(way, bytes, length), expected);
 			free(block);
@@ -75,10 +75,10 @@ static void continues_from_any_split(void)
 	const uint64_t whole = bitwise(memory, LENGTHS);
 
 	for (size_t split = 0; split <= LENGTHS; split++) {
-		const uint64_t first = dp_crc64_update(0, memory, split);
+		const uint64_t first = dp_crc64nvme(0, memory, split);
 
 		CHECK_EQUAL(first, bitwise(memory, split));
-		CHECK_EQUAL(dp_crc64_update(first, memory + split, LENGTHS - split), whole);
+		CHECK_EQUAL(dp_crc64nvme(first, memory + split, LENGTHS - split), whole);
 	}
 }
 
@@ -93,7 +93,7 @@ static void is_the_same_by_every_way_over_many_bytes(void)
 		for (uint32_t way = DP_CRC64_TABLES; way <= dp_crc64_best(); way++)
 			CHECK_EQUAL(dp_crc64_fold(way, crc, bytes, length), expected);
 	}
-	CHECK_EQUAL(dp_crc64_update(0, memory, LONG_BYTES), bitwise(memory, LONG_BYTES));
+	CHECK_EQUAL(dp_crc64nvme(0, memory, LONG_BYTES), bitwise(memory, LONG_BYTES));
 }
 
 /* x^64 is what the polynomial is without it. */

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "fake_libc.h"
 #include "fake_verbs.h"
 
 #define SLOT (1u << 16)

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "fake_libc.h"
 #include "fake_verbs.h"
 
 #define SLOT (1u << 16)
@@ -295,6 +296,19 @@ static void a_read_done_without_its_data_fails_the_move(void)
 	}
 }
 
+static void a_read_that_cannot_be_marked_is_not_posted(void)
+{
+	struct rig rig = setup();
+	const struct dp_move move = move_without_files(DP_MOVE_FETCH, SLOT);
+
+	fake_no_random(true);
+	CHECK_EQUAL(fetched(&rig, &move).status, -ENOSYS);
+	fake_no_random(false);
+	CHECK_EQUAL(fake.send_count, 0);
+	CHECK_EQUAL(fetched(&rig, &move).status, 0);
+	teardown(&rig);
+}
+
 static void one_read_of_many_fails_the_move(void)
 {
 	struct rig rig = setup();
@@ -478,6 +492,7 @@ int main(void)
 	RUN(runs_as_many_at_once_as_it_may);
 	RUN(a_failed_completion_names_its_move);
 	RUN(a_read_done_without_its_data_fails_the_move);
+	RUN(a_read_that_cannot_be_marked_is_not_posted);
 	RUN(one_read_of_many_fails_the_move);
 	RUN(a_read_shorter_than_a_mark_leaves_zeros);
 	RUN(less_than_a_mark_that_is_missing_is_noise);

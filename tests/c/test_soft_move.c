@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "fake_libc.h"
 #include "fake_verbs.h"
 #include "soft_pair.h"
 

@@ -8,7 +8,6 @@
 
 #include "check.h"
 #include "core.h"
-#include "crc64.h"
 
 #define BLOCK ((uint64_t)DP_SUM_BLOCK_BYTES)
 #define LENGTH (40 * BLOCK + 12345) /* more sums than are read at once, and a short block */
@@ -20,7 +19,7 @@ static void put_sum(int fd, uint64_t block)
 {
 	uint64_t start = block * BLOCK;
 	uint64_t length = LENGTH - start < BLOCK ? LENGTH - start : BLOCK;
-	uint64_t sum = htobe64(dp_crc64_update(0, data + start, length));
+	uint64_t sum = htobe64(dp_crc64nvme(0, data + start, length));
 
 	CHECK_EQUAL(pwrite(fd, &sum, 8, (off_t)(LENGTH + 8 * block)), 8);
 }

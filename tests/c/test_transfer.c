@@ -229,6 +229,12 @@ static void refuses_what_cannot_begin(void)
 	CHECK_EQUAL(dp_lane_send(rig.lane, extents, 0, &large, 0, 0), -EINVAL);
 	CHECK_EQUAL(dp_lane_send(rig.lane, extents, 2, &large, 0, 0), -EINVAL);
 	extents[1] = extents[0];
+	extents[1].summed_bytes = SLOT - 1; /* fewer than it is to send */
+	CHECK_EQUAL(dp_lane_send(rig.lane, extents, 2, &large, 0, 0), -EINVAL);
+	extents[1] = extents[0];
+	extents[1].offset_bytes = UINT64_MAX;
+	CHECK_EQUAL(dp_lane_send(rig.lane, extents, 2, &large, 0, 0), -EINVAL);
+	extents[1] = extents[0];
 	CHECK_EQUAL(dp_lane_send(rig.lane, extents, 3, &huge, 0, 0), -EINVAL); /* overflows */
 	CHECK_EQUAL(dp_lane_send(rig.lane, extents, 1, &small, 0, 0), -EMSGSIZE);
 	CHECK_EQUAL(dp_lane_write(rig.lane, LANE + 1, &large, COOKIE), -EMSGSIZE);

@@ -92,7 +92,7 @@ async def put_answered_by(forgery: Forgery, desk: Desk, key: str) -> Answer:
         welcome = await connect(desk, Address(silent.qpn, silent.psn, silent.gid))
         client, remote = PyverbsClient(desk, welcome, silent), address_in(welcome)
         token = client.token(Memory(NOWHERE, 1, forgery.length_bytes))
-        with Forger(remote.gid) as forger:
+        with closing(Forger(remote.gid)) as forger:
             asking = asyncio.create_task(client.ask("PUT", f"/{BUCKET}/{key}", token))
             request = await asyncio.to_thread(forger.asked, remote.psn)
             assert request.length_bytes == forgery.length_bytes

@@ -50,7 +50,7 @@ def send_late_frames(gateway: Address) -> None:
     """
     data = canary(MTU_BYTES)
     opcodes = (READ_MIDDLE, READ_LAST, READ_ONLY)
-    with Forger(gateway.gid) as forger:
+    with closing(Forger(gateway.gid)) as forger:
         forger.send(
             forger.wire.packet(opcodes[number % 3], gateway.qpn, gateway.psn + number, data)
             for number in range(LONGEST_BYTES // MTU_BYTES)

@@ -8,8 +8,6 @@ import struct
 from collections.abc import Iterable
 from ipaddress import IPv4Address
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from roce_packets import PORT, ReadRequest, Wire, read_request
 
@@ -37,18 +35,10 @@ class Forger:
         self.wire = Wire(ours, theirs)
         self._macs = _mac_of(OURS), _mac_of(THEIRS)
         self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_IP))
-
-    def __enter__(self) -> Self:
         self._socket.bind((OURS, ETH_P_IP))
         self._socket.settimeout(LIMIT_S)
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         self._socket.close()
 
     def asked(self, psn: int) -> ReadRequest:

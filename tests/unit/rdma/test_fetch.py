@@ -38,6 +38,7 @@ class Recording:
         self, files: Sequence[FileExtent], to: RemoteBuffer, *, cookie: int | None, **_: Any
     ) -> None:
         data = b"".join(os.pread(one.fd, one.length_bytes, one.offset_bytes) for one in files)
+        assert len(data) > fetch._INLINE_BYTES
         await self.send_bytes(data, to, cookie=cookie)
 
     async def send_bytes(
