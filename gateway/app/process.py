@@ -42,7 +42,10 @@ def end_with_parent(parent: int) -> None:
 
 
 def say(text: str) -> None:
-    """A line for the operator, on standard output, at once."""
+    """A line for the operator, on standard output, at once.
+
+    In one write: workers share the stream, and an unbuffered print() writes its newline apart.
+    """
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 

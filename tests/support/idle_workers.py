@@ -12,6 +12,7 @@ import sys
 
 from gateway.app import supervisor
 from gateway.app.errors import StartError
+from gateway.app.process import say
 from gateway.app.supervisor import Supervisor
 from gateway.app.systemd import ServiceManager
 from gateway.app.worker import Place
@@ -32,7 +33,7 @@ def work(config: Config, place: Place) -> None:
     if how == "crashes" and place.number == 1:
         os._exit(3)
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
-    signal.signal(signal.SIGHUP, lambda *_: print(f"hangup {place.number}", flush=True))
+    signal.signal(signal.SIGHUP, lambda *_: say(f"hangup {place.number}"))
     if how == "deaf":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     listener = socket.socket()
