@@ -70,12 +70,20 @@ def without_tail(stored: bytes, size_bytes: int) -> bytes:
     return data
 
 
-def file_sums(fd: int, size_bytes: int) -> bytes:
-    """Of the first `size_bytes` of a file, which is not shorter. Blocks; raises OSError."""
-    stride = bytearray(min(size_bytes, STRIDE_BYTES))
+def summed_by(tail: bytes) -> int:
+    """How many bytes these sums of whole blocks are of."""
+    return len(tail) // SUM_BYTES * BLOCK_BYTES
+
+
+def file_sums(fd: int, end_bytes: int, start_bytes: int = 0) -> bytes:
+    """Of a stretch of a file, which is not shorter, from a block's beginning on.
+
+    Blocks; raises OSError.
+    """
+    stride = bytearray(min(end_bytes - start_bytes, STRIDE_BYTES))
     found = []
-    for start in range(0, size_bytes, STRIDE_BYTES):
-        with memoryview(stride)[: min(STRIDE_BYTES, size_bytes - start)] as view:
+    for start in range(start_bytes, end_bytes, STRIDE_BYTES):
+        with memoryview(stride)[: min(STRIDE_BYTES, end_bytes - start)] as view:
             _fill(fd, view, start)
             found.append(sums(view))
     return b"".join(found)

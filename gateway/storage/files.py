@@ -26,6 +26,7 @@ from gateway.storage.faults import disk_fault, on_disk
 from gateway.storage.rules import fresh_id
 from gateway.storage.staged import write_all
 from gateway.storage.unnamed import can_link_unnamed, link_unnamed
+from gateway.storage.writeback import begin_writeback
 
 _NAME = re.compile(r"[0-9a-f]{32}")
 _SHARDS = tuple(f"{number:02x}" for number in range(256))
@@ -47,6 +48,7 @@ class DataFiles:
         self._objects = root / "objects"
         self._staging = root / "staging"
         self._durability = durability
+        self._syncs_data = durability is not Durability.NONE
         self._unnamed = True
         self._since_ns = 0
         self._made = count(secrets.randbelow(len(_SHARDS)) * SHARD_RUN)
@@ -81,19 +83,31 @@ class DataFiles:
         shard = _SHARDS[next(self._made) // SHARD_RUN % len(_SHARDS)]
         return fresh_id(max(now_ns, self._since_ns))[: -len(shard)] + shard
 
-    def publish(self, fd: int, name: str) -> None:
+    def early(self, fd: int, offset_bytes: int, length_bytes: int) -> bytes:
+        """Sum whole blocks that have come, and begin to write them. Raises OSError."""
+        if self._syncs_data:
+            begin_writeback(fd, offset_bytes, length_bytes)
+        return blocks.file_sums(fd, offset_bytes + length_bytes, offset_bytes)
+
+    def publish(self, fd: int, name: str, early_sums: bytes = b"") -> None:
         """Put the sums behind the data, sync both, and give the file its name.
 
         `sync_directory` then makes the name durable.
+
+        Args:
+            fd: what `create` gave, with all the data.
+            name: likewise.
+            early_sums: of the first blocks, as `early` gave them.
 
         Raises InternalError; then the file has no name, or loses it with `remove`.
         """
         path = self.path(name)
         with on_disk("summing", path):
             size_bytes = os.fstat(fd).st_size
-            write_all(fd, memoryview(blocks.file_sums(fd, size_bytes)), size_bytes)
+            late_sums = blocks.file_sums(fd, size_bytes, blocks.summed_by(early_sums))
+            write_all(fd, memoryview(early_sums + late_sums), size_bytes)
         with on_disk("syncing", path):
-            if self._durability is not Durability.NONE:
+            if self._syncs_data:
                 os.fdatasync(fd)
             if self._unnamed:
                 with _opened(path.parent) as directory:

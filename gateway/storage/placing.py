@@ -80,7 +80,7 @@ class SealedBytes:
         except InternalError:
             sealed.abandon()
             raise
-        return place(sealed, draft)
+        return place(self._files, sealed, draft)
 
     def release(self) -> None:
         """Its place among the staged went back when it was sealed."""
@@ -89,12 +89,19 @@ class SealedBytes:
 Sealed = SealedFile | SealedBytes
 
 
-def place(sealed: Sealed, draft: ObjectDraft) -> Placed:
+def place(files: DataFiles, sealed: Sealed, draft: ObjectDraft) -> Placed:
     """Put what a commit has taken over where it belongs. Blocks, unless it is inline.
 
     Raises InternalError: then nothing is left.
     """
     if isinstance(sealed, SealedBytes):
         return sealed.place(draft)
-    sealed.publish(draft)
+    try:
+        sealed.make_whole(draft)
+        files.publish(sealed.fileno(), sealed.name, sealed.early())
+    except InternalError:
+        files.remove((sealed.name,))
+        raise
+    finally:
+        sealed.close()
     return Placed(sealed.name)

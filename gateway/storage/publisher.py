@@ -102,7 +102,7 @@ class Publisher:
 
         def publish() -> None:
             try:
-                placed = place(sealed, draft)
+                placed = place(self._files, sealed, draft)
             except Exception as error:  # noqa: BLE001 - it belongs to who waits, not to this thread
                 done.set_exception(error)
                 return

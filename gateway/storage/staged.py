@@ -11,6 +11,7 @@ from typing import Protocol
 
 from gateway.errors import InternalError
 from gateway.storage import rules
+from gateway.storage.ahead import Ahead
 from gateway.storage.faults import disk_fault, on_disk
 from gateway.storage.port import ObjectDraft
 from gateway.storage.threads import settle
@@ -27,8 +28,11 @@ class StagingFiles(Protocol):
     def path(self, name: str) -> Path:
         """For error texts."""
 
-    def publish(self, fd: int, name: str) -> None:
-        """Make the file durable and give it its name. Raises InternalError."""
+    def early(self, fd: int, offset_bytes: int, length_bytes: int) -> bytes:
+        """Do what a commit needs of a stretch that has come. Blocks; raises OSError.
+
+        Returns what `SealedFile.early` joins.
+        """
 
     def remove(self, names: Iterable[str]) -> None:
         """Unlink what has a name."""
@@ -58,6 +62,7 @@ class StagedFile:
         self._executor = executor
         self._released = released
         self._length_bytes = 0
+        self._ahead = Ahead(fd, executor, files.early)
 
     def preallocate(self, hint_bytes: int) -> None:
         """Reserve the blocks of what is announced: writes are faster, and a full disk shows now.
@@ -79,6 +84,7 @@ class StagedFile:
 
     def written(self, length_bytes: int) -> None:
         self._length_bytes += length_bytes
+        self._ahead.reach(self._length_bytes)
 
     async def write(self, data: bytes | bytearray | memoryview) -> None:
         fd, offset_bytes = self.fileno(), self._length_bytes
@@ -89,7 +95,7 @@ class StagedFile:
                 write_all(fd, view, offset_bytes)
 
         await settle(self._executor, write)
-        self._length_bytes += len(view)
+        self.written(len(view))
 
     async def discard(self) -> None:
         if self._fd is not None:
@@ -100,14 +106,17 @@ class StagedFile:
     def seal(self) -> SealedFile:
         """End the writing: whoever takes the sealed file publishes or abandons it."""
         sealed = SealedFile(
-            self._files, self.fileno(), self._name, self._length_bytes, self._released
+            self._files, self.fileno(), self._name, self._length_bytes, self._released, self._ahead
         )
         self._fd = None
         return sealed
 
 
 class SealedFile:
-    """A staged file that a commit has taken over; `publish` and `abandon` block and close it.
+    """A staged file that a commit has taken over. Its methods block.
+
+    Args:
+        ahead: of what was done already; None for nothing.
 
     Attributes:
         name: what it is called once it is published.
@@ -121,27 +130,22 @@ class SealedFile:
         name: str,
         length_bytes: int,
         release: Callable[[], None],
+        ahead: Ahead | None = None,
     ) -> None:
         self._files = files
         self._fd = fd
         self._length_bytes = length_bytes
+        self._ahead = ahead
         self.name = name
         self.release = release
 
-    def publish(self, draft: ObjectDraft) -> None:
-        """Make the file whole, durable and named. On failure (InternalError) it is gone."""
-        try:
-            self.make_whole(draft)
-            self._files.publish(self._fd, self.name)
-        except InternalError:
-            self._files.remove((self.name,))
-            raise
-        finally:
-            os.close(self._fd)
-
     def fileno(self) -> int:
-        """Its descriptor, open until `publish` or `abandon`."""
+        """Its descriptor, open until `close` or `abandon`."""
         return self._fd
+
+    def early(self) -> bytes:
+        """What `StagingFiles.early` gave, of however much of the file's beginning."""
+        return self._ahead.end() if self._ahead is not None else b""
 
     def make_whole(self, draft: ObjectDraft) -> None:
         """Hold the file to the length that the commit says. Raises InternalError."""
@@ -149,8 +153,13 @@ class SealedFile:
         self._trim()
 
     def abandon(self) -> None:
-        os.close(self._fd)
+        """Close it, and unlink it where it has this name."""
+        self.close()
         self._files.remove((self.name,))
+
+    def close(self) -> None:
+        self.early()  # nothing is in the descriptor any more
+        os.close(self._fd)
 
     def _trim(self) -> None:
         """Give back what was preallocated in excess; refuse a file shorter than was said."""

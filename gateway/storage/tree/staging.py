@@ -20,6 +20,7 @@ from gateway.storage.staged import write_all
 from gateway.storage.tree.directories import make_directory, names_in, remove_file, remove_tree
 from gateway.storage.tree.locks import Locks
 from gateway.storage.unnamed import can_link_unnamed, link_unnamed, open_named, open_unnamed
+from gateway.storage.writeback import begin_writeback
 
 _STAGING = b"staging"
 _LOCK = "staging"
@@ -45,6 +46,7 @@ class Staging:
         self._path = path / _STAGING.decode() / self._instance
         self._locks = locks
         self._durability = durability
+        self._syncs_data = durability is not Durability.NONE
         locks.try_keep(_LOCK, self._instance)  # 64 random bits: nobody else has the name
         self._all = make_directory(meta, _STAGING)
         self.fd = make_directory(self._all, self._instance.encode())
@@ -61,13 +63,19 @@ class Staging:
                 return open_unnamed(self.fd, _MODE), name
             return open_named(self.fd, name, _MODE), name
 
+    def early(self, fd: int, offset_bytes: int, length_bytes: int) -> bytes:
+        """Begin to write what has come."""
+        if self._syncs_data:
+            begin_writeback(fd, offset_bytes, length_bytes)
+        return b""
+
     def publish(self, fd: int, name: str) -> None:
         """Make it durable and give it its name here: one that `move` and `link` know.
 
         The data and the attributes are synced alike: what the file means is in the latter.
         """
         with on_disk("syncing a file in", self._path):
-            if self._durability is not Durability.NONE:
+            if self._syncs_data:
                 os.fsync(fd)
             if self._unnamed:
                 link_unnamed(fd, self.fd, name)
