@@ -85,6 +85,8 @@ class ObjectHead:
         etag: without quotes.
         crc64nvme: of the whole object, where the server keeps it.
         metadata: ``x-amz-meta-*`` without the prefix, lower-case names.
+        headers: what else PUT takes and GET gives back: Cache-Control, Content-Disposition and so
+            on, by name; those that it has.
     """
 
     size_bytes: int
@@ -94,6 +96,7 @@ class ObjectHead:
     version_id: str | None = None
     crc64nvme: int | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

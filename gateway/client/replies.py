@@ -29,6 +29,9 @@ from gateway.errors import GatewayError
 from gateway.wire.xml import document, element, parse_xml, render
 
 _METADATA = "x-amz-meta-"
+_KEPT_HEADERS = frozenset(
+    ("Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Language", "Expires")
+)
 
 
 def s3_error(status: int, headers: Mapping[str, str], body: bytes) -> S3Error:
@@ -66,6 +69,7 @@ def object_head(headers: Mapping[str, str]) -> ObjectHead:
             for name, value in headers.items()
             if name.lower().startswith(_METADATA)
         },
+        headers={name: headers[name] for name in _KEPT_HEADERS if name in headers},
     )
 
 
@@ -166,6 +170,12 @@ def delete_failures(body: bytes) -> tuple[DeleteFailure, ...]:
         )
         for row in root.iterfind("Error")
     )
+
+
+def tags(body: bytes) -> dict[str, str]:
+    """Tagging, of GetObjectTagging."""
+    rows = _document(body, "Tagging").iterfind("TagSet/Tag")
+    return {_text(row, "Key"): _text(row, "Value") for row in rows}
 
 
 def upload_id(body: bytes) -> str:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import pytest
 from aiohttp import web
-from fake_rc_gateway import Rig, Seen, error, md5, xml
+from fake_rc_gateway import Rig, Seen, crc64, error, md5, xml
 
 from gateway.client import ConnectError, Deletion, S3Error
 
@@ -86,6 +86,9 @@ async def test_copy_object__short__is_one_request_of_what_was_seen(rig: Rig) -> 
     assert copy.headers["x-amz-copy-source-if-match"] == f'"{md5(b"data")}"'
 
 
+TAG = "<TagSet><Tag><Key>a b</Key><Value>&amp;=ü</Value></Tag></TagSet>"
+
+
 class Copier:
     """A server that copies parts of its objects."""
 
@@ -110,6 +113,7 @@ async def test_copy_object__longer_than_one_request_takes__is_copied_in_parts(ri
     rig.server.objects["/b/k"] = data = bytes(range(256)) * 10
     copier = Copier(rig)
     rig.server.hooks.append(copier)
+    answering(rig, "GET /b/k?tagging=", xml("Tagging", TAG))
     limits = rig.tight(copy_bytes=1000, copy_part_bytes=1000, concurrency=1)
     async with rig.client(limits=limits) as client:
         assert await client.copy_object(("b", "k"), ("c", "t")) == "whole"
@@ -119,10 +123,44 @@ async def test_copy_object__longer_than_one_request_takes__is_copied_in_parts(ri
     assert [(a or b).decode() for a, b in etags] == [md5(part) for part in copier.copied]
     (create,) = rig.server.calls("POST /c/t?uploads=")
     assert create.headers["x-amz-meta-color"] == "blue"
+    (complete,) = rig.server.calls("POST /c/t?uploadId=")
+    assert complete.headers["x-amz-checksum-crc64nvme"] == crc64(data)
+
+
+@pytest.mark.parametrize(
+    ("answer", "tagged"),
+    [
+        (xml("Tagging", TAG), "a+b=%26%3D%C3%BC"),
+        (xml("Tagging", "<TagSet/>"), None),
+        (error(501, "NotImplemented", "no tags here"), None),
+    ],
+    ids=["tags", "none", "unknown-to-the-server"],
+)
+async def test_copy_object__in_parts__tags_of_that_version_go_along(
+    rig: Rig, answer: web.Response, tagged: str | None
+) -> None:
+    rig.server.objects["/b/k?versionId=1"] = rig.server.objects["/b/k"] = bytes(3000)
+    rig.server.hooks.append(Copier(rig))
+    answering(rig, "GET /b/k?tagging=&versionId=1", answer)
+    limits = rig.tight(copy_bytes=1000, copy_part_bytes=2000)
+    async with rig.client(limits=limits) as client:
+        await client.copy_object(("b", "k"), ("c", "t"), version_id="1")
+    (create,) = rig.server.calls("POST /c/t?uploads=")
+    assert create.headers.get("x-amz-tagging") == tagged
+
+
+async def test_copy_object__tags_may_not_be_read__nothing_is_begun(rig: Rig) -> None:
+    rig.server.objects["/b/k"] = bytes(3000)
+    answering(rig, "GET /b/k?tagging=", error(403, "AccessDenied", "not yours"))
+    async with rig.client(limits=rig.tight(copy_bytes=1000)) as client:
+        with pytest.raises(S3Error, match="AccessDenied"):
+            await client.copy_object(("b", "k"), ("c", "t"))
+    assert not rig.server.calls("POST /c/t")
 
 
 async def test_copy_object__a_part_fails__the_upload_is_aborted(rig: Rig) -> None:
     rig.server.objects["/b/k"] = bytes(3000)
+    answering(rig, "GET /b/k?tagging=", xml("Tagging", TAG))
     answering(rig, "PUT /c/t?partNumber", error(412, "PreconditionFailed", "replaced"))
     limits = rig.tight(copy_bytes=1000, copy_part_bytes=2000, concurrency=1)
     async with rig.client(limits=limits) as client:
