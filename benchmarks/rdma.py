@@ -8,22 +8,27 @@ a table; `--json` prints the same as JSON.
 
 The ways: `rc:` is a connection, one request for each transfer; `hipobj` is hipobj-rc-v2, a session
 for each; `HTTP` is the same client without RDMA. A transfer's time is what a program waits for:
-signing, the requests, the data, the checksum, the commit; one after the other, from a buffer that
-is used again and again. CPU is user and system time of all threads of the gateway's process, and
-of the client's; the kernel's Soft-RoCE threads are in neither.
+signing, the requests, the data, the checksum, the commit, from buffers that are used again and
+again. One after the other it is the median; of four at once, as a loader has them, and as
+ib_write_bw has its messages, it is the whole time by the number of transfers. CPU is user and
+system time of all threads of the gateway's process, and of the client's; the kernel's Soft-RoCE
+threads are in neither.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import os
 import random
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -37,6 +42,7 @@ from gateway.config import KIB, MIB, RdmaConfig, format_size
 SIZES_BYTES = (4 * KIB, 64 * KIB, 1 * MIB, 64 * MIB)
 BYTES_PER_ROW = 64 * MIB  # repeat each transfer until about this much has moved,
 LEAST_ROUNDS = 3
+AT_ONCE = 4
 MOST_ROUNDS = 64  # or so often
 SOFT = ("soft", ("--rdma-fabric", "soft"))  # the client's device, the gateway's options
 ALLOWANCE_BYTES = 150 * MIB  # of the gateway's memory, besides its staging
@@ -52,11 +58,12 @@ class Yardstick:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One operation at one size by one way; `seconds` is the median transfer's."""
+    """One operation at one size by one way; `seconds` and CPU are of one transfer."""
 
     operation: str
     way: str
     size_bytes: int
+    at_once: int
     seconds: float
     gateway_cpu_s: float
     client_cpu_s: float
@@ -92,22 +99,34 @@ def link() -> Link:
     return Link(devices[0], addresses[0], devices[-1], gid_index)
 
 
-async def timed(
-    gateway: GatewayProcess, size_bytes: int, transfer: Callable[[], Awaitable[None]]
-) -> tuple[float, float, float]:
-    """(median seconds, the gateway's and our CPU seconds) of one transfer, repeated."""
-    await transfer()  # the first one opens connections and touches fresh memory
-    rounds = min(MOST_ROUNDS, max(LEAST_ROUNDS, BYTES_PER_ROW // size_bytes))
-    gateway_cpu_s, client_cpu_s = gateway.cpu_s(), time.process_time()
+Transfer = Callable[[], Awaitable[None]]
+
+
+async def repeated(transfer: Transfer, rounds: int) -> list[float]:
+    """The seconds of each."""
     seconds = []
     for _ in range(rounds):
         begun_s = time.perf_counter()
         await transfer()
         seconds.append(time.perf_counter() - begun_s)
+    return seconds
+
+
+async def timed(
+    gateway: GatewayProcess, size_bytes: int, transfers: Sequence[Transfer]
+) -> tuple[float, float, float]:
+    """(seconds, the gateway's and our CPU seconds) of one of the transfers, which run at once."""
+    await asyncio.gather(*(transfer() for transfer in transfers))  # connections, fresh memory
+    rounds = min(MOST_ROUNDS, max(LEAST_ROUNDS, BYTES_PER_ROW // size_bytes))
+    gateway_cpu_s, client_cpu_s = gateway.cpu_s(), time.process_time()
+    begun_s = time.perf_counter()
+    each = await asyncio.gather(*(repeated(transfer, rounds) for transfer in transfers))
+    count = rounds * len(transfers)
+    whole_s = (time.perf_counter() - begun_s) / count
     return (
-        median(seconds),
-        (gateway.cpu_s() - gateway_cpu_s) / rounds,
-        (time.process_time() - client_cpu_s) / rounds,
+        median(each[0]) if len(each) == 1 else whole_s,
+        (gateway.cpu_s() - gateway_cpu_s) / count,
+        (time.process_time() - client_cpu_s) / count,
     )
 
 
@@ -115,17 +134,21 @@ async def measure(
     gateway: GatewayProcess, name: str, way: Way, size_bytes: int
 ) -> AsyncIterator[Measurement]:
     """PUT and GET of one size by one way; what comes back must be what went in."""
-    data, back = bytearray(random.Random(size_bytes).randbytes(size_bytes)), bytearray(size_bytes)
-    key = f"object-{size_bytes}"
-    transfers: dict[str, Callable[[], Awaitable[None]]] = {
-        "PUT": lambda: way.put(key, data),
-        "GET": lambda: way.get(key, back),
-    }
-    async with way.hold(data), way.hold(back):
-        for operation, transfer in transfers.items():
-            times = await timed(gateway, size_bytes, transfer)
-            yield Measurement(operation, name, size_bytes, *times)
-    if back != data:
+    data = bytearray(random.Random(size_bytes).randbytes(size_bytes))
+    backs = {f"object-{size_bytes}-{n}": bytearray(size_bytes) for n in range(AT_ONCE)}
+    async with AsyncExitStack() as held:
+        for buffer in (data, *backs.values()):
+            await held.enter_async_context(way.hold(buffer))
+        for at_once, some in ((1, way), (AT_ONCE, way.shared())):
+            chosen = list(backs.items())[:at_once]
+            operations: dict[str, list[Transfer]] = {
+                "PUT": [partial(some.put, key, data) for key, _ in chosen],
+                "GET": [partial(some.get, key, back) for key, back in chosen],
+            }
+            for operation, transfers in operations.items():
+                times = await timed(gateway, size_bytes, transfers)
+                yield Measurement(operation, name, size_bytes, at_once, *times)
+    if any(back != data for back in backs.values()):
         raise RuntimeError(f"{name}: {size_bytes} bytes came back altered")
 
 
@@ -178,22 +201,22 @@ def table(report: Report) -> str:
     ]
     lines += [
         "",
-        f"  size  op   way     transfers/s     GB/s  {'to bw':>6}  to hipobj  CPU ms/transfer:",
+        "  size  op   at once  way     transfers/s     GB/s   to bw  to hipobj"
+        "  CPU ms: gateway   client",
     ]
-    lines[-1] += " gateway   client"
     hipobj = {
-        (one.operation, one.size_bytes): one.seconds
+        (one.operation, one.size_bytes, one.at_once): one.seconds
         for one in report.measurements
         if one.way == "hipobj"
     }
-    for one in sorted(report.measurements, key=lambda one: (one.size_bytes, one.operation)):
+    for one in sorted(report.measurements, key=_order):
         standard = report.yardsticks.get(one.size_bytes)
         ratio = f"{one.rate_gb_s / standard.write_gb_s:6.3f}" if standard else "     -"
-        faster = hipobj[one.operation, one.size_bytes] / one.seconds
+        faster = hipobj[one.operation, one.size_bytes, one.at_once] / one.seconds
         lines.append(
-            f"{format_size(one.size_bytes):>6}  {one.operation}  {one.way:<6}  "
+            f"{format_size(one.size_bytes):>6}  {one.operation}  {one.at_once:7}  {one.way:<6}  "
             f"{1 / one.seconds:11.1f}  {one.rate_gb_s:7.3f}  {ratio}  {faster:9.2f}"
-            f"{one.gateway_cpu_s * 1e3:25.1f}  {one.client_cpu_s * 1e3:7.1f}"
+            f"{one.gateway_cpu_s * 1e3:17.1f}  {one.client_cpu_s * 1e3:7.1f}"
         )
     lines.append(
         f"gateway's peak memory: {report.peak_rss_bytes / MIB:.0f} MiB"
@@ -202,11 +225,17 @@ def table(report: Report) -> str:
     return "\n".join(lines)
 
 
+def _order(one: Measurement) -> tuple[int, str, int]:
+    return one.size_bytes, one.operation, one.at_once
+
+
 def progress(one: Measurement) -> None:
     """For whoever waits: in an emulated machine the whole takes minutes."""
     size, took_ms = format_size(one.size_bytes), one.seconds * 1e3
     print(
-        f"{size:>6}  {one.operation}  {one.way:<6} {took_ms:9.1f} ms", file=sys.stderr, flush=True
+        f"{size:>6}  {one.operation}  {one.at_once} at once  {one.way:<6} {took_ms:9.1f} ms",
+        file=sys.stderr,
+        flush=True,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import (
     AbstractAsyncContextManager,
@@ -10,7 +11,7 @@ from contextlib import (
     closing,
     nullcontext,
 )
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from boto3_client import boto3_client
@@ -28,6 +29,9 @@ class Way(Protocol):
     def hold(self, buffer: bytearray) -> AbstractAsyncContextManager[object]:
         """While this lasts the buffer is used again and again, and may stay registered."""
 
+    def shared(self) -> Way:
+        """The same for several transfers at once."""
+
     async def put(self, key: str, data: bytearray) -> None: ...
 
     async def get(self, key: str, into: bytearray) -> None:
@@ -43,6 +47,9 @@ class ClientWay:
     def hold(self, buffer: bytearray) -> AbstractAsyncContextManager[object]:
         return self.client.registered(buffer)
 
+    def shared(self) -> Way:
+        return self
+
     async def put(self, key: str, data: bytearray) -> None:
         await self.client.put_from(BUCKET, key, data)
 
@@ -52,18 +59,31 @@ class ClientWay:
 
 @dataclass(frozen=True, slots=True)
 class Boto3Way:
-    """By boto3, as its users have it."""
+    """By boto3, as its users have it: what runs at once is in threads."""
 
     s3: Any
+    in_threads: bool = False
 
     def hold(self, buffer: bytearray) -> AbstractAsyncContextManager[object]:
         return nullcontext(buffer)
 
+    def shared(self) -> Way:
+        return replace(self, in_threads=True)
+
     async def put(self, key: str, data: bytearray) -> None:
-        self.s3.put_object(Bucket=BUCKET, Key=key, Body=data)
+        await self._run(lambda: self.s3.put_object(Bucket=BUCKET, Key=key, Body=data))
 
     async def get(self, key: str, into: bytearray) -> None:
-        into[:] = self.s3.get_object(Bucket=BUCKET, Key=key)["Body"].read()
+        def get() -> None:
+            into[:] = self.s3.get_object(Bucket=BUCKET, Key=key)["Body"].read()
+
+        await self._run(get)
+
+    async def _run(self, transfer: Callable[[], object]) -> None:
+        if self.in_threads:
+            await asyncio.to_thread(transfer)
+        else:
+            transfer()
 
 
 Open = Callable[[GatewayProcess, str], AbstractAsyncContextManager[Way]]
