@@ -30,7 +30,9 @@ enum dp_limit {
 	DP_SLOTS_WANTED = 4,   /* a lane is cut into this many where that keeps slots >= a page */
 	DP_LANES_MAX = 65536,
 	DP_NETWORKS_MAX = 32,
-	DP_SUM_BLOCK_BYTES = 65536, /* of a file that keeps sums */
+	DP_SUM_BLOCK_BYTES = 65536,     /* of a file that keeps sums */
+	DP_FIRST_PIECE_BYTES = 1048576, /* of a file on its way; later ones may be longer */
+	DP_READ_BYTES = 2097152, /* of a file: nothing paces a READ's answer, and Soft-RoCE drops */
 };
 
 /* What a GID table entry is for (ibv_query_gid_ex). */

@@ -54,13 +54,15 @@ class RdmaConfig:
         (LaneClass(32, 1 * MIB), LaneClass(12, 8 * MIB), LaneClass(6, 64 * MIB)),
         "pinned staging, as COUNTxSIZE,…; the longest lane bounds an RDMA PUT",
     )
-    slot_bytes: int = setting(1 * MIB, "piece that files are read and written in", low=4 * KIB)
+    slot_bytes: int = setting(
+        4 * MIB, "longest piece that files are read and written in", low=4 * KIB
+    )
     connections: int = setting(
         64, "connections (rc: tokens) that are open at once", low=0, high=4096
     )
     connections_per_key: int = setting(16, "connections of one access key at once")
     connection_staging_bytes: int = setting(
-        64 * MIB, "pinned staging that all connections share, in slots", low=64 * KIB
+        128 * MIB, "pinned staging that all connections share, in slots", low=64 * KIB
     )
     connection_idle_timeout_s: float = setting(300.0, "until an idle connection ends", low=1)
     max_waiting: int = setting(4096, "transfers of connections that wait for staging at once")

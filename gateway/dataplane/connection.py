@@ -173,8 +173,9 @@ class EngineConnection(EngineLane):
     async def _begin(self, order: _Order) -> asyncio.Future[Event]:
         """Start the move; the future is C's event for it."""
         staging = self._staging
-        wanted = min(MOVE_SLOTS, -(-order.length_bytes // staging.slot_bytes))
-        slots = await staging.pool.take(order.owner, max(1, wanted))
+        first_bytes = min(staging.slot_bytes, binding.FIRST_PIECE_BYTES)
+        wanted = min(MOVE_SLOTS, -(-order.length_bytes // first_bytes)) if order.extents else 1
+        slots = await staging.pool.take(order.owner, wanted)
         try:
             self._check_open()
             ended = self._start(order, slots)

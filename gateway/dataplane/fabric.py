@@ -34,7 +34,8 @@ L = TypeVar("L", bound=EngineLane)
 log = logging.getLogger("gateway.dataplane")
 
 _PAGE_BYTES = 4096
-_RING_SLOTS = 4  # what a GET keeps busy; more slots would only lie idle
+_RING_SLOTS = 4  # what a GET by a lane keeps busy; more slots would only lie idle
+_RING_BYTES = 8 * 1024 * 1024  # nor are long slots worth a lane that a longer PUT could have
 _PSN_SPACE = 1 << 24
 
 
@@ -177,7 +178,7 @@ class EngineFabric:
             offset += length
         self._arena = Arena(
             lanes,
-            ring_bytes=_RING_SLOTS * self._config.slot_bytes,
+            ring_bytes=min(_RING_SLOTS * self._config.slot_bytes, _RING_BYTES),
             quarantine_s=self._config.quarantine_s,
             clock=time.monotonic,
         )

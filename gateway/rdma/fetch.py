@@ -10,7 +10,7 @@ import asyncio
 import mmap
 import os
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from functools import partial
 from typing import Any, TypedDict
@@ -31,7 +31,7 @@ WINDOW_BYTES = 16 * 1024 * 1024
 """Moved by one call into C, within `transfer_timeout_s`; a multiple of any page size."""
 
 WINDOWS_AT_ONCE = 2
-"""Of a GET: the wire has something to do when one ends, and two threads read the file."""
+"""The wire has something to do when one ends, and two threads are in the file."""
 
 _SHORTEST_WINDOW_BYTES = 4 * 1024 * 1024
 
@@ -100,22 +100,24 @@ class FetchedBody:
 
     async def _fetch_windows(self, staged: Staged, fd: int, digester: Digester) -> None:
         hashed: asyncio.Future[int] | None = None
+        windows = [*Extent(0, self.length_bytes).split(_window_bytes(self.length_bytes))]
+        at_once = 1 if isinstance(staged, PassingStaged) else WINDOWS_AT_ONCE  # it has little room
         try:
-            for window in Extent(0, self.length_bytes).split(_window_bytes(self.length_bytes)):
-                await self._move(window, FileExtent(fd, window.offset_bytes, window.length_bytes))
-                if hashed is not None:
-                    await _account(staged, hashed)
-                hashed = asyncio.ensure_future(_hash(digester, fd, window))
+            async with aclosing(_moved(partial(self._move, fd), windows, at_once)) as moved:
+                async for window in moved:
+                    if hashed is not None:
+                        await _account(staged, hashed)
+                    hashed = asyncio.ensure_future(_hash(digester, fd, window))
             if hashed is not None:
                 await _account(staged, hashed)
         finally:
             if hashed is not None:  # the file may be closed only when no thread is in it
                 await to_the_end(_result(hashed))
 
-    async def _move(self, window: Extent, into: FileExtent) -> None:
+    async def _move(self, fd: int, window: Extent) -> None:
         await self._connection.fetch(
             _part(self._source, window),
-            into,
+            FileExtent(fd, window.offset_bytes, window.length_bytes),
             owner=self._owner,
             deadline_s=self._window_timeout_s,
         )
@@ -163,10 +165,10 @@ async def send_object(
                 await connection.send(lent, **terms(piece))
         return
     send = partial(_send_window, connection, reader, terms)
-    if extent.length_bytes <= WINDOW_BYTES:  # a task would cost more
-        await send(extent)
-    else:
-        await _overlapping(send, extent, last_alone=cookie is not None)
+    cut = [*_windows(extent)]
+    async with aclosing(_moved(send, cut, WINDOWS_AT_ONCE, last_alone=cookie is not None)) as moved:
+        async for _ in moved:
+            pass
 
 
 async def _send_window(
@@ -183,31 +185,56 @@ async def _send_window(
         await connection.send_bytes(data, **terms(piece))
 
 
-async def _overlapping(
-    send: Callable[[Extent], Coroutine[Any, Any, None]], extent: Extent, *, last_alone: bool
-) -> None:
-    """Send window after window, each begun while the one before it moves.
+async def _moved(
+    move: Callable[[Extent], Coroutine[Any, Any, None]],
+    windows: Sequence[Extent],
+    at_once: int,
+    *,
+    last_alone: bool = False,
+) -> AsyncGenerator[Extent, None]:
+    """Move window after window, each begun while the ones before it move; yields them in order.
 
     The last one may have an immediate, which says that all is there: with `last_alone` it is begun
-    when the others are over. When this returns, or raises, nothing is in the files any more.
+    when the others are over. When this ends, however it does, nothing is in the files any more.
     """
-    running: deque[asyncio.Task[None]] = deque()
+    if len(windows) == 1:  # a task would cost more
+        await move(windows[0])
+        yield windows[0]
+        return
+    running: deque[tuple[Extent, asyncio.Task[None]]] = deque()
     try:
-        for window in extent.split(WINDOW_BYTES):
-            alone = last_alone and window.end_bytes == extent.end_bytes
-            while len(running) > (0 if alone else WINDOWS_AT_ONCE - 1):
-                await running.popleft()
-            running.append(asyncio.create_task(send(window)))
+        for window in windows:
+            alone = last_alone and window is windows[-1]
+            while len(running) > (0 if alone else at_once - 1):
+                yield await _first_of(running)
+            running.append((window, asyncio.create_task(move(window))))
         while running:
-            await running.popleft()
+            yield await _first_of(running)
     except (InternalError, BusyError):  # the others can end well: then the connection goes on
         raise
     except BaseException:
-        for task in running:
+        for _, task in running:
             task.cancel()
         raise
     finally:
-        await to_the_end(_all_over(running))
+        await to_the_end(_all_over(task for _, task in running))
+
+
+async def _first_of(running: deque[tuple[Extent, asyncio.Task[None]]]) -> Extent:
+    """The window that was begun first, when it has moved."""
+    window, task = running.popleft()
+    await task
+    return window
+
+
+def _windows(extent: Extent) -> Iterator[Extent]:
+    """Of a GET. The first of several is half as long, so that two of them end in turns."""
+    first_bytes = extent.length_bytes
+    if first_bytes > WINDOW_BYTES:
+        first_bytes = WINDOW_BYTES // 2
+    yield Extent(extent.offset_bytes, first_bytes)
+    rest = Extent(extent.offset_bytes + first_bytes, extent.length_bytes - first_bytes)
+    yield from rest.split(WINDOW_BYTES)
 
 
 async def _all_over(tasks: Iterable[asyncio.Task[None]]) -> None:

@@ -52,9 +52,13 @@ class Joined:
         return await self.connection.fetch(source, into, owner=OWNER, deadline_s=deadline_s)
 
 
+LONG_SLOTS = replace(CONFIG, slot_bytes=4 * MIB, connection_staging_bytes=16 * MIB)
+
+
 @pytest.fixture
-async def joined() -> AsyncIterator[Joined]:
-    gateway, client = open_fabric(CONFIG, arena=True), open_fabric(CONFIG, arena=False)
+async def joined(request: pytest.FixtureRequest) -> AsyncIterator[Joined]:
+    config = getattr(request, "param", CONFIG)
+    gateway, client = open_fabric(config, arena=True), open_fabric(config, arena=False)
     connection, link = gateway.accept(), client.dial()
     connection.connect(link.local)
     link.connect(connection.local)
@@ -177,6 +181,30 @@ async def test_counters__moves_of_each_kind__tell_what_was_done(joined: Joined) 
     assert failed["REM_ACCESS_ERR"] == before.completions["REM_ACCESS_ERR"] + 1
     assert failed["SUCCESS"] == after.completions["SUCCESS"]
     os.close(fd)
+
+
+@pytest.mark.parametrize("joined", [LONG_SLOTS], indirect=True)
+@pytest.mark.parametrize(
+    ("size", "writes", "reads"),
+    [(MIB, 1, 1), (MIB + 1, 2, 2), (4 * MIB, 3, 3), (9 * MIB + 5, 5, 6), (17 * MIB, 7, 10)],
+)
+async def test_moves__long_slots__pieces_grow_from_a_mebibyte(
+    joined: Joined, size: int, writes: int, reads: int
+) -> None:
+    data, target = secrets.token_bytes(size), bytearray(size)
+    fd, copy = object_of(data), os.memfd_create("copy")
+    registration = await joined.link.register(target, remote_write=True)
+    before = joined.gateway.counters()
+    await joined.send(fd, registration.buffer, size)
+    assert target == data
+    await registration.close()
+    source = await joined.link.register(data, remote_write=False)
+    await joined.fetch(source.buffer, copy)
+    assert os.pread(copy, size + 1, 0) == data
+    after = joined.gateway.counters()
+    assert (after.writes - before.writes, after.reads - before.reads) == (writes, reads)
+    os.close(fd)
+    os.close(copy)
 
 
 async def test_send__buffer_is_read_only_to_the_peer__is_refused(joined: Joined) -> None:

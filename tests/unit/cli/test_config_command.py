@@ -49,7 +49,7 @@ def test_show__everything__is_every_setting_and_no_secret(
     assert "http.port = 9001    # S3RDMA_HTTP_PORT\n" in text
     assert "store.durability = full    # default\n" in text
     assert "rdma.receive_sge = false    # default\n" in text
-    assert "rdma.slot_bytes = 1MiB    # default\n" in text
+    assert "rdma.slot_bytes = 4MiB    # default\n" in text
 
 
 def test_show__of_names__shows_those(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
@@ -14,7 +15,8 @@ from gateway.dataplane.failures import DamagedError
 from gateway.dataplane.port import RemoteBuffer
 from gateway.errors import BusyError, TransportError
 from gateway.rdma import fetch
-from gateway.rdma.fetch import send_object
+from gateway.rdma.fetch import FetchedBody, send_object
+from gateway.s3.integrity import Declared
 from gateway.wire.extent import Extent, FileExtent
 
 DATA = bytes(range(250)) * 4
@@ -101,7 +103,7 @@ async def settle() -> None:
 
 
 class Sending:
-    """`DATA` on its way in four windows of 256 bytes."""
+    """`DATA` on its way in windows of 128, 256, 256, 256 and 104 bytes."""
 
     def __init__(self, fd: int, cookie: int | None = None) -> None:
         async def verify(offset: int, size: int) -> None: ...
@@ -134,7 +136,7 @@ class Sending:
 @pytest.fixture
 def file(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     monkeypatch.setattr(fetch, "WINDOW_BYTES", 256)
-    monkeypatch.setattr(fetch, "_INLINE_BYTES", 150)
+    monkeypatch.setattr(fetch, "_INLINE_BYTES", 100)
     fd = os.memfd_create("object")
     os.write(fd, DATA)
     yield fd
@@ -143,28 +145,32 @@ def file(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 
 async def test_send_object__several_windows__the_next_begins_before_one_ends(file: int) -> None:
     sending = Sending(file)
-    assert await sending.under_way() == [0, 256]
-    sending.end(256)  # the later one first: in no order among them
-    assert await sending.under_way() == [0]
+    assert await sending.under_way() == [0, 128]
     sending.end(0)
-    assert await sending.under_way() == [512, 768]
-    sending.end(512)
-    sending.end(768)
+    assert await sending.under_way() == [128, 384]
+    sending.end(384)  # the later one first: in no order among them
+    assert await sending.under_way() == [128]
+    sending.end(128)
+    assert await sending.under_way() == [640, 896]
+    sending.end(640)
+    sending.end(896)
     await sending.task
 
 
 async def test_send_object__with_a_cookie__its_window_waits_for_all_others(file: int) -> None:
     sending = Sending(file, cookie=9)
-    assert await sending.under_way() == [0, 256]
+    assert await sending.under_way() == [0, 128]
     sending.end(0)
-    assert await sending.under_way() == [256, 512]
-    sending.end(512)
-    assert await sending.under_way() == [256]
-    sending.end(256)
-    assert await sending.under_way() == [768]
-    sending.end(768)
+    assert await sending.under_way() == [128, 384]
+    sending.end(128)
+    assert await sending.under_way() == [384, 640]
+    sending.end(640)
+    assert await sending.under_way() == [384]
+    sending.end(384)
+    assert await sending.under_way() == [896]
+    sending.end(896)
     await sending.task
-    assert [cookie for _, _, cookie in sending.connection.sent] == [None, None, None, 9]
+    assert [cookie for _, _, cookie in sending.connection.sent] == [None] * 4 + [9]
 
 
 @pytest.mark.parametrize("error", [DamagedError("a block"), BusyError("no slots")])
@@ -174,9 +180,9 @@ async def test_send_object__a_window_fails_at_our_end__what_is_under_way_ends_by
     sending = Sending(file)
     await settle()
     sending.end(0, error)
-    assert await sending.under_way() == [256]
+    assert await sending.under_way() == [128]
     assert not sending.task.done()
-    sending.end(256)
+    sending.end(128)
     with pytest.raises(type(error)):
         await sending.task
 
@@ -197,3 +203,97 @@ async def test_send_object__cancelled__nothing_is_under_way_after_it(file: int) 
     with pytest.raises(asyncio.CancelledError):
         await sending.task
     assert sending.connection.held == {}
+
+
+class Receiving:
+    """`DATA` on its way into a file in windows of 256 bytes, the last of 232."""
+
+    def __init__(self, staged: Any) -> None:
+        self.staged = staged
+        self.held: dict[int, asyncio.Future[None]] = {}
+        connection: Any = self
+        source = RemoteBuffer(ADDR, 1, len(DATA))
+        body = FetchedBody(connection, source, "key", Declared(None, {}), window_timeout_s=1.0)
+        self.task = asyncio.create_task(body.pour(staged))
+
+    async def fetch(self, source: RemoteBuffer, into: FileExtent, **_: Any) -> None:
+        place = source.addr - ADDR
+        assert (place, source.length_bytes) == (into.offset_bytes, into.length_bytes)
+        self.held[place] = asyncio.get_running_loop().create_future()
+        try:
+            await self.held[place]
+        finally:
+            del self.held[place]
+        os.pwrite(into.fd, DATA[place : place + into.length_bytes], place)
+
+    async def under_way(self) -> list[int]:
+        await settle()
+        return sorted(self.held)
+
+    def end(self, place: int, error: Exception | None = None) -> None:
+        held = self.held[place]
+        held.set_exception(error) if error else held.set_result(None)
+
+
+@pytest.fixture
+def short_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch, "_SHORTEST_WINDOW_BYTES", 256)
+    monkeypatch.setattr(fetch, "_INLINE_BYTES", 256)  # else a window would begin on a page
+
+
+@pytest.fixture
+def staged() -> Iterator[Any]:
+    fd = os.memfd_create("staged")
+    told: list[int] = []
+    yield SimpleNamespace(fileno=lambda: fd, written=told.append, told=told)
+    os.close(fd)
+
+
+@pytest.mark.usefixtures("short_windows")
+async def test_pour__several_windows__two_move_at_once_and_all_are_hashed_in_order(
+    staged: Any,
+) -> None:
+    receiving = Receiving(staged)
+    assert await receiving.under_way() == [0, 256]
+    receiving.end(256)  # its bytes are there, and hashed when those before them are
+    assert await receiving.under_way() == [0]
+    assert staged.told == []
+    receiving.end(0)
+    assert await receiving.under_way() == [512, 768]
+    receiving.end(512)
+    receiving.end(768)
+    poured = await receiving.task
+    assert (poured.md5, poured.size_bytes) == (hashlib.md5(DATA).digest(), len(DATA))
+    assert staged.told == [256, 256, 256, len(DATA) - 768]
+
+
+@pytest.mark.usefixtures("short_windows")
+async def test_pour__a_window_fails_on_the_wire__the_other_is_cut_short(staged: Any) -> None:
+    receiving = Receiving(staged)
+    await settle()
+    receiving.end(0, TransportError())
+    with pytest.raises(TransportError):
+        await receiving.task
+    assert receiving.held == {}
+
+
+@pytest.mark.usefixtures("short_windows")
+async def test_pour__no_slots_for_a_window__the_other_ends_by_itself(staged: Any) -> None:
+    receiving = Receiving(staged)
+    await settle()
+    receiving.end(0, BusyError("no slots"))
+    assert await receiving.under_way() == [256]
+    assert not receiving.task.done()
+    receiving.end(256)
+    with pytest.raises(BusyError):
+        await receiving.task
+
+
+@pytest.mark.usefixtures("short_windows")
+async def test_pour__cancelled__nothing_is_under_way_after_it(staged: Any) -> None:
+    receiving = Receiving(staged)
+    await settle()
+    receiving.task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await receiving.task
+    assert receiving.held == {}
