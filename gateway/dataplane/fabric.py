@@ -186,16 +186,16 @@ class EngineFabric:
     def make_connections(self) -> None:
         """Pin the connections' staging and make their queue pairs, once; as `make_arena`."""
         count = self._config.connections
-        slots = self._config.connection_staging_bytes // self._config.slot_bytes
-        if count == 0 or slots < MOVE_SLOTS:
+        if count == 0:
             return
-        length_bytes = slots * self._config.slot_bytes
+        slot_bytes = _slot_bytes(self._config)
+        slots = self._config.connection_staging_bytes // slot_bytes
+        length_bytes = slots * slot_bytes
         slab, memory = self._map(length_bytes)
         domain = binding.domain_open(self._handle)
         region = binding.region_open(domain, slab, length_bytes, binding.ACCESS_LOCAL_WRITE)
         pool = SlotPool(slots, self._config.max_waiting)
-        slot_bytes, longest = self._config.slot_bytes, self._info.max_message_bytes
-        piece_bytes = min(slot_bytes, self._config.write_bytes, longest)
+        piece_bytes = min(slot_bytes, self._config.write_bytes, self._info.max_message_bytes)
         self._staging = Staging(memory, region, pool, slot_bytes, piece_bytes)
         self._connections = Arena(
             [(0, self._join_core(domain, region)) for _ in range(count)],
@@ -326,6 +326,12 @@ class EngineFabric:
         await asyncio.gather(*(lane.close() for lane in tuple(self._in_use.values())))
         self._loop.remove_reader(binding.fabric_fd(self._handle))
         await asyncio.to_thread(binding.fabric_close, self._handle)
+
+
+def _slot_bytes(config: RdmaConfig) -> int:
+    """Of connections. Shorter than asked for where the staging would not do for one move."""
+    most = config.connection_staging_bytes // MOVE_SLOTS // _PAGE_BYTES * _PAGE_BYTES
+    return min(config.slot_bytes, most)
 
 
 def _occupancy(arena: Arena[Core] | None) -> Occupancy:

@@ -207,6 +207,20 @@ async def test_moves__long_slots__pieces_grow_from_a_mebibyte(
     os.close(copy)
 
 
+LITTLE = replace(LONG_SLOTS, connection_staging_bytes=3 * MIB)
+
+
+@pytest.mark.parametrize("joined", [LITTLE], indirect=True)
+async def test_send__staging_of_less_than_four_slots__slots_are_shorter(joined: Joined) -> None:
+    assert joined.connection.max_piece_bytes == 768 * KIB
+    data, target = secrets.token_bytes(5 * MIB), bytearray(5 * MIB)
+    fd = object_of(data)
+    registration = await joined.link.register(target, remote_write=True)
+    await joined.send(fd, registration.buffer, len(data))
+    assert target == data
+    os.close(fd)
+
+
 async def test_send__buffer_is_read_only_to_the_peer__is_refused(joined: Joined) -> None:
     fd, data = object_of(b"new bytes"), b"old bytes"
     registration = await joined.link.register(data, remote_write=False)
