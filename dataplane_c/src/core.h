@@ -202,6 +202,11 @@ static inline uint64_t dp_wr_id(const struct dp_lane *lane, uint32_t slot)
 	return (uint64_t)lane->index << 48 | (uint64_t)lane->generation << 16 | slot;
 }
 
+static inline uint64_t dp_least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
 /* counters.c */
 void dp_count(struct dp_fabric *fabric, enum dp_counter counter, uint64_t by);
 void dp_count_completion(struct dp_fabric *fabric, uint32_t wc_status);

@@ -22,17 +22,12 @@ struct sums {
 	uint64_t values[SUMS_AT_ONCE]; /* as they stand in the file */
 };
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 /* Where the block of the byte at @offset ends. */
 static uint64_t block_end(const struct dp_extent *extent, uint64_t offset)
 {
 	uint64_t end = offset - offset % DP_SUM_BLOCK_BYTES + DP_SUM_BLOCK_BYTES;
 
-	return least(end, extent->summed_bytes);
+	return dp_least(end, extent->summed_bytes);
 }
 
 /* Bytes of a block that are not sent, but summed with it: [@offset, @end). 0 or -errno. */
@@ -41,7 +36,7 @@ static int add_rest(const struct dp_extent *extent, uint64_t offset, uint64_t en
 	uint8_t bytes[REST_AT_ONCE];
 
 	while (offset < end) {
-		uint64_t part = least(end - offset, sizeof(bytes));
+		uint64_t part = dp_least(end - offset, sizeof(bytes));
 		int error = dp_read_fully(extent->fd, bytes, part, offset);
 
 		if (error)
@@ -60,7 +55,7 @@ static int compare(const struct dp_extent *extent, struct sums *sums, uint64_t b
 		int error;
 
 		sums->first = block;
-		sums->count = least(last - block + 1, SUMS_AT_ONCE);
+		sums->count = dp_least(last - block + 1, SUMS_AT_ONCE);
 		error = dp_read_fully(extent->fd, (uint8_t *)sums->values, sums->count * SUM_BYTES,
 				      extent->summed_bytes + block * SUM_BYTES);
 		if (error)
@@ -90,7 +85,7 @@ int dp_sums_check(const struct dp_extent *extent, const uint8_t *bytes, uint64_t
 	}
 	while (!error && offset < end) {
 		uint64_t ends = block_end(extent, offset);
-		uint64_t part = least(ends, end) - offset;
+		uint64_t part = dp_least(ends, end) - offset;
 		bool last = offset + part == extent_end;
 
 		*crc = dp_crc64nvme(*crc, bytes, part);

@@ -132,11 +132,6 @@ static int fill_slot(struct dp_transfer *transfer, uint32_t slot)
 	return error;
 }
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 /*
  * How long the next piece is. A file's first one is short, and each is as long as all before it
  * until it is a slot's: the wire has something to do soon, and a long transfer has few pieces.
@@ -147,12 +142,12 @@ static uint32_t next_length(const struct dp_transfer *transfer)
 	uint64_t grown = transfer->issued;
 
 	if (!has_files(transfer))
-		return (uint32_t)least(left, transfer->piece);
+		return (uint32_t)dp_least(left, transfer->piece);
 	if (grown < DP_FIRST_PIECE_BYTES)
 		grown = DP_FIRST_PIECE_BYTES;
 	if (transfer->fetch && grown > DP_READ_BYTES)
 		grown = DP_READ_BYTES;
-	return (uint32_t)least(left, least(grown, transfer->piece));
+	return (uint32_t)dp_least(left, dp_least(grown, transfer->piece));
 }
 
 /* Send or ask for the next piece, through a free slot; 0 or -errno. */

@@ -23,18 +23,36 @@ DATA = bytes(range(250)) * 4
 ADDR = 5000
 
 
-class Recording:
-    """A connection that reads what it is to send, and notes where it should go.
+class Gate:
+    """Holds moves until they are let go, by their place in the peer's buffer."""
 
-    Where it is told to hold moves, each waits until it is let go, by its place in the buffer.
-    """
+    def __init__(self) -> None:
+        self.held: dict[int, asyncio.Future[None]] = {}
+
+    async def hold(self, place: int) -> None:
+        self.held[place] = asyncio.get_running_loop().create_future()
+        try:
+            await self.held[place]
+        finally:
+            del self.held[place]
+
+    async def under_way(self) -> list[int]:
+        await settle()
+        return sorted(self.held)
+
+    def end(self, place: int, error: Exception | None = None) -> None:
+        held = self.held[place]
+        held.set_exception(error) if error else held.set_result(None)
+
+
+class Recording:
+    """A connection that reads what it is to send, and notes where it should go."""
 
     max_piece_bytes = 100
 
-    def __init__(self, *, hold: bool = False) -> None:
+    def __init__(self, gate: Gate | None = None) -> None:
         self.sent: list[tuple[int, bytes, int | None]] = []
-        self.held: dict[int, asyncio.Future[None]] = {}
-        self._hold = hold
+        self._gate = gate
 
     async def send(
         self, files: Sequence[FileExtent], to: RemoteBuffer, *, cookie: int | None, **_: Any
@@ -47,13 +65,8 @@ class Recording:
         self, data: bytes, to: RemoteBuffer, *, cookie: int | None, **_: Any
     ) -> None:
         assert len(data) == to.length_bytes
-        if self._hold:
-            place = to.addr - ADDR
-            self.held[place] = asyncio.get_running_loop().create_future()
-            try:
-                await self.held[place]
-            finally:
-                del self.held[place]
+        if self._gate is not None:
+            await self._gate.hold(to.addr - ADDR)
         self.sent.append((to.addr, data, cookie))
 
 
@@ -102,16 +115,18 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-class Sending:
+class Sending(Gate):
     """`DATA` on its way in windows of 128, 256, 256, 256 and 104 bytes."""
 
     def __init__(self, fd: int, cookie: int | None = None) -> None:
+        super().__init__()
+
         async def verify(offset: int, size: int) -> None: ...
 
         reader: Any = SimpleNamespace(
             extents=lambda offset, size: (FileExtent(fd, offset, size),), verify=verify
         )
-        self.connection: Any = Recording(hold=True)
+        self.connection: Any = Recording(self)
         self.task = asyncio.create_task(
             send_object(
                 self.connection,
@@ -123,14 +138,6 @@ class Sending:
                 window_timeout_s=1.0,
             )
         )
-
-    async def under_way(self) -> list[int]:
-        await settle()
-        return sorted(self.connection.held)
-
-    def end(self, place: int, error: Exception | None = None) -> None:
-        held = self.connection.held[place]
-        held.set_exception(error) if error else held.set_result(None)
 
 
 @pytest.fixture
@@ -202,15 +209,14 @@ async def test_send_object__cancelled__nothing_is_under_way_after_it(file: int) 
     sending.task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await sending.task
-    assert sending.connection.held == {}
+    assert sending.held == {}
 
 
-class Receiving:
+class Receiving(Gate):
     """`DATA` on its way into a file in windows of 256 bytes, the last of 232."""
 
     def __init__(self, staged: Any) -> None:
-        self.staged = staged
-        self.held: dict[int, asyncio.Future[None]] = {}
+        super().__init__()
         connection: Any = self
         source = RemoteBuffer(ADDR, 1, len(DATA))
         body = FetchedBody(connection, source, "key", Declared(None, {}), window_timeout_s=1.0)
@@ -219,20 +225,8 @@ class Receiving:
     async def fetch(self, source: RemoteBuffer, into: FileExtent, **_: Any) -> None:
         place = source.addr - ADDR
         assert (place, source.length_bytes) == (into.offset_bytes, into.length_bytes)
-        self.held[place] = asyncio.get_running_loop().create_future()
-        try:
-            await self.held[place]
-        finally:
-            del self.held[place]
+        await self.hold(place)
         os.pwrite(into.fd, DATA[place : place + into.length_bytes], place)
-
-    async def under_way(self) -> list[int]:
-        await settle()
-        return sorted(self.held)
-
-    def end(self, place: int, error: Exception | None = None) -> None:
-        held = self.held[place]
-        held.set_exception(error) if error else held.set_result(None)
 
 
 @pytest.fixture
