@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -146,27 +147,42 @@ class Passing(PassingStaged):
 
 
 class Source:
-    """A connection whose peer's buffer is DATA."""
+    """A connection whose peer's buffer is DATA; `most` moves were under way at once."""
+
+    def __init__(self) -> None:
+        self.under_way = self.most = 0
 
     async def fetch(self, source: RemoteBuffer, into: FileExtent, **_: Any) -> None:
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        await asyncio.sleep(0)
+        self.under_way -= 1
         piece = DATA[source.addr : source.addr + source.length_bytes]
         os.pwrite(into.fd, piece, into.offset_bytes)
 
 
 @pytest.fixture
-def body(monkeypatch: pytest.MonkeyPatch) -> FetchedBody:
+def source() -> Source:
+    return Source()
+
+
+@pytest.fixture
+def body(monkeypatch: pytest.MonkeyPatch, source: Source) -> FetchedBody:
     monkeypatch.setattr(fetch, "WINDOW_BYTES", 65_536)
-    connection: Any = Source()
+    connection: Any = source
     buffer = RemoteBuffer(0, 1, len(DATA))
     return FetchedBody(connection, buffer, "o", Declared(None, {}), window_timeout_s=5)
 
 
-async def test_put__passing_on__each_window_is_told_when_it_is_hashed(body: FetchedBody) -> None:
+async def test_put__passing_on__one_window_at_a_time_is_told_when_it_is_hashed(
+    body: FetchedBody, source: Source
+) -> None:
     staged = Passing()
     poured = await body.pour(staged)
     assert poured.size_bytes == len(DATA)
     assert os.pread(staged.fd, len(DATA), 0) == DATA
     assert staged.told == [65_536, "room"] * 3 + [len(DATA) - 3 * 65_536, "room"]
+    assert source.most == 1  # what came would be beyond the room that was waited for
 
 
 async def test_put__cannot_be_passed_on__its_error_comes_through(body: FetchedBody) -> None:
