@@ -21,8 +21,8 @@ from fabric_wires import (
     works,
 )
 
-from gateway.config import KIB, MIB, LaneClass, RdmaConfig
-from gateway.dataplane.engine import EngineFabric, open_fabric
+from gateway.config import KIB, MIB, LaneClass
+from gateway.dataplane.engine import EngineFabric
 from gateway.dataplane.port import Need, QpAddress
 from gateway.errors import BusyError, ClientError, S3Code, TransportError
 
@@ -66,9 +66,8 @@ async def test_lease__longer_than_any_lane__is_too_large_for_ever(server: Engine
     assert caught.value.code is S3Code.RDMA_TRANSFER_TOO_LARGE
 
 
-async def test_lease__long_get__takes_no_lane_that_only_a_long_put_could_use() -> None:
-    lanes = (LaneClass(1, 8 * MIB), LaneClass(1, 64 * MIB))
-    fabric = open_fabric(RdmaConfig(fabric="soft", lanes=lanes, connections=0), arena=True)
+async def test_lease__long_get__takes_no_lane_that_only_a_long_put_could_use(wire: Wire) -> None:
+    fabric = wire.open_server((LaneClass(1, 8 * MIB), LaneClass(1, 64 * MIB)), connections=0)
     lane = fabric.lease(Need.SEND, 64 * MIB)
     assert len(lane.memory) == 8 * MIB
     await lane.close()
