@@ -14,6 +14,7 @@ from gateway.auth.principal import GATEWAY_ACCOUNT, Account, Principal
 
 TERMINATOR = "aws4_request"
 _ACCESS_KEY_CHARACTERS = string.ascii_uppercase + string.digits
+_SECRET_CHARACTERS = string.ascii_letters + string.digits  # no "-": it may be an argument
 MAX_SIGNING_KEYS = 256  # in the cache; one per access key, day and region in use
 
 
@@ -27,9 +28,10 @@ class Credentials:
 
 
 def new_key(account: Account = GATEWAY_ACCOUNT) -> Credentials:
-    """A key that nobody has had before: 103 and 240 bits by the system's generator."""
+    """A key that nobody has had before: 103 and 238 bits by the system's generator."""
     access_key = "".join(secrets.choice(_ACCESS_KEY_CHARACTERS) for _ in range(20))
-    return Credentials(access_key, secrets.token_urlsafe(30), account)
+    secret_key = "".join(secrets.choice(_SECRET_CHARACTERS) for _ in range(40))
+    return Credentials(access_key, secret_key, account)
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Args:
         argv: the words after the program's name; None means the process's own.
     """
-    args = make_parser().parse_args(argv)
+    args = make_parser().parse_args(options.joined(sys.argv[1:] if argv is None else argv))
     try:
         code: int = COMMANDS[args.command].run(args)
     except KeyboardInterrupt:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from textwrap import indent
 from typing import TypeAlias
@@ -26,6 +27,7 @@ exit codes:
   2    wrong usage, or a configuration that can't be used
   130  interrupted"""
 
+_VERSION_ID = "--version-id"
 _MOST_JOBS = 256
 _LEAST_PART_BYTES = 5 * MIB  # S3's own, but for the last part
 _ENDPOINT_VARIABLES = ("S3RDMA_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
@@ -176,8 +178,22 @@ def add_many_options(parser: argparse.ArgumentParser, *, recursive: str) -> None
 def add_version_option(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusiveGroup:
     """One version of one object; returns the group of what excludes it."""
     group = parser.add_mutually_exclusive_group()
-    group.add_argument("--version-id", metavar="ID", help="that version of the object")
+    group.add_argument(_VERSION_ID, metavar="ID", help="that version of the object")
     return group
+
+
+def joined(argv: Sequence[str]) -> list[str]:
+    """The words, ``--version-id ID`` as one: many services' ids may begin with a dash.
+
+    argparse takes such a word for an option of its own (python/cpython#53580).
+    """
+    words: list[str] = []
+    for word in argv:
+        if words and words[-1] == _VERSION_ID:
+            words[-1] += f"={word}"
+        else:
+            words.append(word)
+    return words
 
 
 def add_batch_options(parser: argparse.ArgumentParser) -> None:

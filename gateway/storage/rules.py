@@ -23,7 +23,7 @@ from gateway.storage.port import (
 FIRST_RANK = "f" * 16
 """The rank of a key's first version: what orders them, since their ids say nothing of order."""
 
-_VERSION_ID_BYTES = 24
+_VERSION_ID_BYTES = 16
 
 
 def fresh_id(now_ns: int) -> str:
@@ -38,10 +38,11 @@ def fresh_id(now_ns: int) -> str:
 def version_id_for(versioning: Versioning) -> str:
     """The id of a version made now.
 
-    A version that already has this id goes when the new one comes; only "null" can be there.
+    A version that already has this id goes when the new one comes; only "null" can be there. An id
+    is an argument of people's command lines, so it must not look like an option: hex digits only.
     """
     if versioning is Versioning.ENABLED:
-        return secrets.token_urlsafe(_VERSION_ID_BYTES)
+        return secrets.token_hex(_VERSION_ID_BYTES)
     return NULL_VERSION
 
 

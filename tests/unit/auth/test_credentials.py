@@ -1,6 +1,14 @@
 from __future__ import annotations
 
-from gateway.auth.credentials import Credentials, CredentialStore, Scope, derive_signing_key
+import re
+
+from gateway.auth.credentials import (
+    Credentials,
+    CredentialStore,
+    Scope,
+    derive_signing_key,
+    new_key,
+)
 
 SCOPE = Scope("20260101", "us-east-1", "s3")
 
@@ -44,3 +52,10 @@ def test_signing_key__cache_full__forgets_the_oldest_and_makes_it_again() -> Non
 
 def test_credentials__repr__hides_the_secret() -> None:
     assert "secret" not in repr(Credentials("a", "secret-a")).replace("secret_key", "")
+
+
+def test_new_key__many__are_different_and_no_command_takes_one_for_an_option() -> None:
+    keys = [new_key() for _ in range(1000)]
+    assert len({key.access_key for key in keys} | {key.secret_key for key in keys}) == 2000
+    assert all(re.fullmatch("[A-Z0-9]{20}", key.access_key) for key in keys)
+    assert all(re.fullmatch("[A-Za-z0-9]{40}", key.secret_key) for key in keys)

@@ -6,7 +6,7 @@ import argparse
 
 import pytest
 
-from gateway.cli import main, options, remote
+from gateway.cli import main, make_parser, options, remote
 from gateway.cli.objects import report
 from gateway.client import RdmaMode, RdmaProtocol, Transfer, TransferPath
 
@@ -34,6 +34,23 @@ def test_s3_url__well_formed__is_split_and_not_decoded(text: str, bucket: str, k
 def test_s3_url__malformed__is_a_usage_error(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="s3://BUCKET/KEY"):
         options.s3_url(text)
+
+
+@pytest.mark.parametrize("version", ["-K525XLOvraxVXKulAGi1URcJlxSTaw9", "--http", "-", "null"])
+@pytest.mark.parametrize("command", ["get", "cp"])
+def test_version_id__whatever_it_begins_with__is_the_options_value(
+    version: str, command: str
+) -> None:
+    words = [command, "--version-id", version, "s3://b/k", "s3://b/l"]
+    parsed = make_parser().parse_args(options.joined(words))
+    assert parsed.version_id == version
+
+
+def test_version_id__without_a_value__is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["rm", "s3://b/k", "--version-id"])
+    assert ended.value.code == 2
+    assert "--version-id: expected one argument" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
