@@ -90,7 +90,8 @@ class RcCarrier:
         """A GET into the view, or a PUT out of it.
 
         Tried twice, for the gateway may have forgotten the connection, or it may have broken; a GET
-        and a PUT may be repeated.
+        and a PUT may be repeated. The second time by a connection made since, for what came over
+        one may have come over all.
 
         Args:
             call: the request, without a token.
@@ -101,9 +102,14 @@ class RcCarrier:
             UnsupportedError: it failed twice, and why; plain HTTP may still do it.
             S3Error: the gateway's own answer; TooShortError where not `exact` and `view` is.
         """
+        newer_than = 0
         for last in (False, True):
             try:
-                return await self._attempt(call, view, exact=exact)
+                linked = await self._keeper.linked(
+                    self._fabric, spread=call.method == "GET", newer_than=newer_than
+                )
+                newer_than = self._keeper.made
+                return await self._attempt(linked, call, view, exact=exact)
             except DeclinedError:
                 if last:
                     raise
@@ -115,12 +121,12 @@ class RcCarrier:
                     raise UnsupportedError(f"RDMA failed twice: {error}") from error
         raise AssertionError("the last attempt returns or raises")
 
-    async def _attempt(self, call: Call, view: memoryview, *, exact: bool) -> Moved:
-        """By the link; where that breaks, the next attempt will have another."""
-        linked = await self._keeper.linked(self._fabric)
+    async def _attempt(self, linked: Linked, call: Call, view: memoryview, *, exact: bool) -> Moved:
+        """By that link; it is closed where it turns out to be broken."""
 
         async def once() -> Moved:
-            async with linked.offered(view, remote_write=call.method == "GET") as token:
+            remote_write = call.method == "GET"
+            async with self._keeper.offered(linked, view, remote_write=remote_write) as token:
                 offer = replace(call, headers={**call.headers, TOKEN: token}, body=_NO_BODY)
                 return await self._ask(offer, linked, len(view), exact=exact)
 

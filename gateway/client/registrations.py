@@ -1,4 +1,4 @@
-"""Buffers registered for one link: each once, however often it is used, and only while it is there.
+"""Buffers registered for a gateway: each once, however often it is used, while it is there.
 
 Registering pins pages, at 0.1 ms per MiB: as long as the transfer itself on a fast device. So a
 registration is shared by everything that uses its buffer, and ends with
@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from gateway.client.errors import UnsupportedError
 from gateway.client.memory import Borrowed, address_of, memory_at
 from gateway.config.client import ClientLimits
-from gateway.dataplane.port import Link, Registration, RemoteBuffer
+from gateway.dataplane.port import Domain, Registration, RemoteBuffer
 from gateway.errors import GatewayError
 from gateway.rdma.aio import to_the_end
 
@@ -116,10 +116,10 @@ class _Entry:
 
 
 class Registrations:
-    """All of one link, in the order of their use. One event loop."""
+    """All of one domain, in the order of their use. One event loop."""
 
-    def __init__(self, link: Link, limits: ClientLimits) -> None:
-        self._link = link
+    def __init__(self, domain: Domain, limits: ClientLimits) -> None:
+        self._domain = domain
         self._limits = limits
         self._entries: OrderedDict[tuple[int, int, bool], _Entry] = OrderedDict()
 
@@ -180,7 +180,7 @@ class Registrations:
         memory = borrowed.view
         if borrowed.owner is not None:
             memory = memory_at(span.addr, span.length_bytes)  # which keeps no owner alive
-        return await self._link.register(memory, remote_write=remote_write)
+        return await self._domain.register(memory, remote_write=remote_write)
 
     async def _made(self, entry: _Entry, owner: object | None) -> Registration:
         try:

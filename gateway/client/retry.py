@@ -12,7 +12,7 @@ from gateway.config.client import ClientLimits
 
 T = TypeVar("T")
 
-_BUSY = 503
+BUSY = 503
 
 
 async def while_busy(
@@ -34,7 +34,7 @@ async def while_busy(
         try:
             return await attempt()
         except S3Error as error:
-            if error.status != _BUSY:
+            if error.status != BUSY:
                 raise
             asked_s = min(error.retry_after_s, limits.max_backoff_s)
         await sleep(asked_s + random.uniform(0.0, pause_s))  # noqa: S311 - jitter, no secret

@@ -25,7 +25,11 @@ class ClientLimits:
     attempts: int = 8  # where the server says 503
     backoff_s: float = 0.1  # doubles with each attempt, jittered
     max_backoff_s: float = 5.0
-    max_registrations: int = 256  # buffers of one link that stay registered between transfers
+    max_links: int = 4  # connections to one gateway
+    link_bytes: int = 8 * MIB  # under way on each of them, so that another is worth making
+    link_attempts: int = 2  # at the first, where the server has none to spare
+    link_pause_s: float = 30.0  # until a server that had none to spare is asked again
+    max_registrations: int = 256  # buffers that stay registered for a gateway between transfers
     max_registered_bytes: int = 16 * GIB  # of them together; it is memory that can't be swapped
     copy_bytes: int = 5 * GIB  # S3's own, for one request; longer objects are copied in parts
     copy_part_bytes: int = 1 * GIB  # at most 5 GiB

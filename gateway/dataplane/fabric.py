@@ -20,11 +20,11 @@ from gateway.dataplane import binding, soft
 from gateway.dataplane.binding import Event, EventKind
 from gateway.dataplane.census import FabricCounters, FabricUsage, Occupancy
 from gateway.dataplane.connection import EngineConnection, Staging
+from gateway.dataplane.domain import EngineDomain
 from gateway.dataplane.failures import not_pinned
 from gateway.dataplane.lane import MOVE_TAG_BITS, Core, EngineLane
-from gateway.dataplane.link import EngineLink
 from gateway.dataplane.networks import Networks
-from gateway.dataplane.port import Connection, FabricInfo, Lane, Link, Need
+from gateway.dataplane.port import Connection, FabricInfo, Lane, Need
 from gateway.dataplane.slots import MOVE_SLOTS, SlotPool
 from gateway.dataplane.staging import Arena
 from gateway.errors import BusyError, TransportError
@@ -61,6 +61,7 @@ class EngineFabric:
         self._tags = itertools.count(1)
         self._cores: dict[int, Core] = {}
         self._in_use: dict[int, EngineLane] = {}
+        self._domains: list[EngineDomain] = []
         self._arena: Arena[Core] | None = None
         self._connections: Arena[Core] | None = None
         self._staging: Staging | None = None
@@ -125,19 +126,15 @@ class EngineFabric:
         connection = EngineConnection(self, core, _draw_psn(), self._staging)
         return self._use(connection, core, binding.ACCESS_NONE)
 
-    def dial(self) -> Link:
+    def domain(self) -> EngineDomain:
         self._check_healthy()
         try:
-            domain = binding.domain_open(self._handle)
+            handle = binding.domain_open(self._handle)
         except OSError as error:
             raise not_pinned(error) from error
-        try:
-            core = self._join_core(domain, None)
-        except OSError as error:
-            binding.domain_close(domain)
-            raise not_pinned(error) from error
-        link = EngineLink(self, core, _draw_psn(), domain)
-        return self._use(link, core, binding.ACCESS_REMOTE_WRITE | binding.ACCESS_REMOTE_READ)
+        domain = EngineDomain(handle, self._dial)
+        self._domains = [*(other for other in self._domains if not other.closed), domain]
+        return domain
 
     def counters(self) -> FabricCounters:
         return binding.fabric_counters(self._handle)
@@ -252,6 +249,14 @@ class EngineFabric:
         core = self._cores[tag] = Core(binding.lane_join(domain, region, tag), tag)
         return core
 
+    def _dial(self, domain: Any) -> EngineLane:
+        self._check_healthy()
+        try:
+            core = self._join_core(domain, None)
+        except OSError as error:
+            raise not_pinned(error) from error
+        return self._begin(core, binding.ACCESS_REMOTE_WRITE | binding.ACCESS_REMOTE_READ)
+
     def _begin(self, core: Core, access: int) -> EngineLane:
         """A new use of `core`: QP in INIT, with a PSN drawn for it."""
         return self._use(EngineLane(self, core, _draw_psn()), core, access)
@@ -324,6 +329,7 @@ class EngineFabric:
 
     async def _close(self) -> None:
         await asyncio.gather(*(lane.close() for lane in tuple(self._in_use.values())))
+        await asyncio.gather(*(domain.close() for domain in self._domains))
         self._loop.remove_reader(binding.fabric_fd(self._handle))
         await asyncio.to_thread(binding.fabric_close, self._handle)
 

@@ -236,6 +236,11 @@ class EngineLane:
         return self._closing is None
 
     @property
+    def gone(self) -> bool:
+        """True once its end is over."""
+        return self._closing is not None and self._closing.done()
+
+    @property
     def carrier(self) -> str:
         if self._closing is None:
             self._carrier = binding.lane_carrier(self._core.handle)

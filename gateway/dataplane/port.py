@@ -254,13 +254,13 @@ class Connection(Protocol):
 
 
 class Registration(Protocol):
-    """A buffer of a client's that its link's peer may use."""
+    """A buffer of a client's that the peers of a domain's links may use."""
 
     @property
     def buffer(self) -> RemoteBuffer: ...
 
     async def close(self) -> None:
-        """Deregister: then the peer reaches it no more, and it may be freed. Idempotent."""
+        """Deregister: then no peer reaches it any more, and it may be freed. Idempotent."""
 
     def end(self) -> None:
         """`close`, in the calling thread, whichever it is: for memory about to be freed."""
@@ -284,16 +284,26 @@ class Link(Protocol):
     def connect(self, peer: QpAddress) -> None:
         """As ``Lane.connect``."""
 
+    async def close(self) -> None:
+        """QP to ERR and drain: then nothing comes or goes by it. Idempotent."""
+
+
+class Domain(Protocol):
+    """A client's protection domain: what is registered in it is for the peers of its links."""
+
+    def dial(self) -> Link:
+        """A client's end of a connection, QP in INIT. BusyError where max_sessions are open."""
+
     async def register(self, buffer: Buffer, *, remote_write: bool) -> Registration:
-        """Let the peer read the buffer, or write it where remote_write.
+        """Let the links' peers read the buffer, or write it where remote_write.
 
         Pinning may take a while and is done in a thread. The buffer is kept alive and of the same
-        size until it or the link is closed. Raises BusyError (too many are registered),
+        size until it or the domain is closed. Raises BusyError (too many are registered),
         TransportError (it can't be pinned; the text names the remedy).
         """
 
     async def close(self) -> None:
-        """QP to ERR, drain, and deregister what is left. Idempotent."""
+        """Close its links first, then deregister what is left. Idempotent."""
 
 
 class Fabric(Protocol):
@@ -324,8 +334,8 @@ class Fabric(Protocol):
     def accept(self) -> Connection:
         """A gateway's connection, QP in INIT. BusyError where `rdma.connections` are open."""
 
-    def dial(self) -> Link:
-        """A client's end of a connection, QP in INIT. BusyError where max_sessions are open."""
+    def domain(self) -> Domain:
+        """A client's protection domain. TransportError: the device has no room for it."""
 
     def counters(self) -> FabricCounters: ...
 

@@ -15,7 +15,7 @@ from gateway.config import KIB, MIB, LaneClass, RdmaConfig
 from gateway.dataplane import binding
 from gateway.dataplane.engine import EngineFabric, open_fabric
 from gateway.dataplane.failures import CompletionError
-from gateway.dataplane.port import Connection, Link, RemoteBuffer
+from gateway.dataplane.port import Connection, Domain, Link, RemoteBuffer
 from gateway.errors import BusyError, ClientError, S3Code, TransportError
 from gateway.wire.extent import FileExtent
 
@@ -38,6 +38,7 @@ class Joined:
 
     gateway: EngineFabric
     connection: Connection
+    domain: Domain
     link: Link
 
     async def send(
@@ -59,10 +60,11 @@ LONG_SLOTS = replace(CONFIG, slot_bytes=4 * MIB, connection_staging_bytes=16 * M
 async def joined(request: pytest.FixtureRequest) -> AsyncIterator[Joined]:
     config = getattr(request, "param", CONFIG)
     gateway, client = open_fabric(config, arena=True), open_fabric(config, arena=False)
-    connection, link = gateway.accept(), client.dial()
+    connection, domain = gateway.accept(), client.domain()
+    link = domain.dial()
     connection.connect(link.local)
     link.connect(connection.local)
-    yield Joined(gateway, connection, link)
+    yield Joined(gateway, connection, domain, link)
     await asyncio.gather(client.close(), gateway.close())
 
 
@@ -76,7 +78,7 @@ def object_of(data: bytes) -> int:
 async def test_send__any_size__fills_the_registered_buffer(joined: Joined, size: int) -> None:
     data, target = secrets.token_bytes(size), bytearray(size)
     fd = object_of(data)
-    registration = await joined.link.register(target, remote_write=True)
+    registration = await joined.domain.register(target, remote_write=True)
     assert await joined.send(fd, registration.buffer, size) == size
     assert target == data
     await registration.close()
@@ -86,7 +88,7 @@ async def test_send__any_size__fills_the_registered_buffer(joined: Joined, size:
 @SIZES
 async def test_fetch__any_size__fills_the_file(joined: Joined, size: int) -> None:
     data, fd = secrets.token_bytes(size), os.memfd_create("object")
-    registration = await joined.link.register(data, remote_write=False)
+    registration = await joined.domain.register(data, remote_write=False)
     assert await joined.fetch(registration.buffer, fd) == size
     assert os.pread(fd, size + 1, 0) == data
     os.close(fd)
@@ -97,8 +99,8 @@ async def test_send_bytes_and_fetch_bytes__any_piece__there_and_back(
     joined: Joined, size: int
 ) -> None:
     data, target = secrets.token_bytes(size), bytearray(size)
-    into = await joined.link.register(target, remote_write=True)
-    source = await joined.link.register(data, remote_write=False)
+    into = await joined.domain.register(target, remote_write=True)
+    source = await joined.domain.register(data, remote_write=False)
     terms: Any = {"owner": OWNER, "deadline_s": DEADLINE_S}
     assert await joined.connection.send_bytes(data, into.buffer, cookie=None, **terms) == size
     assert target == data
@@ -113,7 +115,7 @@ async def test_fetch_bytes__many_at_once__no_ones_slot_holds_anothers_bytes(
     pieces = [secrets.token_bytes(64 * KIB) for _ in range(40)]
 
     async def fetched(data: bytes) -> bytearray:
-        source = await joined.link.register(data, remote_write=False)
+        source = await joined.domain.register(data, remote_write=False)
         return await joined.connection.fetch_bytes(
             source.buffer, owner=OWNER, deadline_s=DEADLINE_S
         )
@@ -142,8 +144,8 @@ async def test_moves__many_at_once_on_one_connection__each_is_whole(joined: Join
 
     async def there_and_back(data: bytes) -> bytearray:
         target, fd = bytearray(size), os.memfd_create("object")
-        source = await joined.link.register(data, remote_write=False)
-        into = await joined.link.register(target, remote_write=True)
+        source = await joined.domain.register(data, remote_write=False)
+        into = await joined.domain.register(target, remote_write=True)
         await joined.fetch(source.buffer, fd)
         await joined.send(fd, into.buffer, size)
         os.close(fd)
@@ -154,7 +156,7 @@ async def test_moves__many_at_once_on_one_connection__each_is_whole(joined: Join
 
 async def test_send__wrong_rkey__is_refused_and_ends_the_connection(joined: Joined) -> None:
     fd, target = object_of(b"new bytes"), bytearray(b"old bytes")
-    registration = await joined.link.register(target, remote_write=True)
+    registration = await joined.domain.register(target, remote_write=True)
     wrong = RemoteBuffer(registration.buffer.addr, registration.buffer.rkey ^ 1, 9)
     with pytest.raises(CompletionError) as caught:
         await joined.send(fd, wrong, 9)
@@ -169,7 +171,7 @@ async def test_send__wrong_rkey__is_refused_and_ends_the_connection(joined: Join
 async def test_counters__moves_of_each_kind__tell_what_was_done(joined: Joined) -> None:
     size = 3 * CONFIG.slot_bytes + 5
     fd = object_of(secrets.token_bytes(size))
-    registration = await joined.link.register(bytearray(size), remote_write=True)
+    registration = await joined.domain.register(bytearray(size), remote_write=True)
     before = joined.gateway.counters()
     await joined.send(fd, registration.buffer, size)
     after = joined.gateway.counters()
@@ -193,12 +195,12 @@ async def test_moves__long_slots__pieces_grow_from_a_mebibyte(
 ) -> None:
     data, target = secrets.token_bytes(size), bytearray(size)
     fd, copy = object_of(data), os.memfd_create("copy")
-    registration = await joined.link.register(target, remote_write=True)
+    registration = await joined.domain.register(target, remote_write=True)
     before = joined.gateway.counters()
     await joined.send(fd, registration.buffer, size)
     assert target == data
     await registration.close()
-    source = await joined.link.register(data, remote_write=False)
+    source = await joined.domain.register(data, remote_write=False)
     await joined.fetch(source.buffer, copy)
     assert os.pread(copy, size + 1, 0) == data
     after = joined.gateway.counters()
@@ -215,7 +217,7 @@ async def test_send__staging_of_less_than_four_slots__slots_are_shorter(joined: 
     assert joined.connection.max_piece_bytes == 768 * KIB
     data, target = secrets.token_bytes(5 * MIB), bytearray(5 * MIB)
     fd = object_of(data)
-    registration = await joined.link.register(target, remote_write=True)
+    registration = await joined.domain.register(target, remote_write=True)
     await joined.send(fd, registration.buffer, len(data))
     assert target == data
     os.close(fd)
@@ -223,7 +225,7 @@ async def test_send__staging_of_less_than_four_slots__slots_are_shorter(joined: 
 
 async def test_send__buffer_is_read_only_to_the_peer__is_refused(joined: Joined) -> None:
     fd, data = object_of(b"new bytes"), b"old bytes"
-    registration = await joined.link.register(data, remote_write=False)
+    registration = await joined.domain.register(data, remote_write=False)
     with pytest.raises(CompletionError) as caught:
         await joined.send(fd, registration.buffer, 9)
     assert caught.value.wc_name == "REM_ACCESS_ERR"
@@ -233,7 +235,7 @@ async def test_send__buffer_is_read_only_to_the_peer__is_refused(joined: Joined)
 
 async def test_fetch__closed_registration__is_refused(joined: Joined) -> None:
     fd = os.memfd_create("object")
-    registration = await joined.link.register(secrets.token_bytes(KIB), remote_write=False)
+    registration = await joined.domain.register(secrets.token_bytes(KIB), remote_write=False)
     await registration.close()
     with pytest.raises(CompletionError):
         await joined.fetch(registration.buffer, fd)
@@ -243,7 +245,7 @@ async def test_fetch__closed_registration__is_refused(joined: Joined) -> None:
 
 async def test_send__more_than_the_buffer_holds__is_refused_at_once(joined: Joined) -> None:
     fd = object_of(bytes(10))
-    registration = await joined.link.register(bytearray(9), remote_write=True)
+    registration = await joined.domain.register(bytearray(9), remote_write=True)
     with pytest.raises(ClientError) as caught:
         await joined.send(fd, registration.buffer, 10)
     assert caught.value.code is S3Code.INVALID_ARGUMENT
@@ -253,7 +255,7 @@ async def test_send__more_than_the_buffer_holds__is_refused_at_once(joined: Join
 
 async def test_send__peer_is_gone__ends_by_its_deadline(joined: Joined) -> None:
     fd, target = object_of(bytes(MIB)), bytearray(MIB)
-    registration = await joined.link.register(target, remote_write=True)
+    registration = await joined.domain.register(target, remote_write=True)
     await joined.link.close()
     with pytest.raises(TransportError):
         await joined.send(fd, registration.buffer, MIB, deadline_s=0.3)
@@ -267,7 +269,7 @@ async def test_send__all_staging_is_lent_until_the_deadline__is_busy_and_the_con
     silent, peer = joined.gateway.accept(), joined.link.local
     silent.connect(replace(peer, qpn=peer.qpn ^ 1))
     fd, target = object_of(bytes(MIB)), bytearray(b"old")
-    registration = await joined.link.register(target, remote_write=True)
+    registration = await joined.domain.register(target, remote_write=True)
     nowhere = RemoteBuffer(0, 0, MIB)
     held = [
         asyncio.ensure_future(
@@ -291,7 +293,7 @@ async def test_send__all_staging_is_lent_until_the_deadline__is_busy_and_the_con
 
 async def test_send__more_than_run_at_once__says_to_use_more_connections(joined: Joined) -> None:
     fd, target = object_of(bytes(KIB)), bytearray(KIB)
-    registration = await joined.link.register(target, remote_write=True)
+    registration = await joined.domain.register(target, remote_write=True)
     moves = [
         asyncio.ensure_future(joined.send(fd, registration.buffer, KIB, deadline_s=0.0))
         for _ in range(binding.MOVES_MAX + 1)
@@ -305,7 +307,7 @@ async def test_send__more_than_run_at_once__says_to_use_more_connections(joined:
 async def test_close__moves_running__each_ends_and_every_slot_comes_back(joined: Joined) -> None:
     size = 8 * MIB
     fd = object_of(bytes(size))
-    registration = await joined.link.register(bytearray(size), remote_write=True)
+    registration = await joined.domain.register(bytearray(size), remote_write=True)
     moves = [asyncio.ensure_future(joined.send(fd, registration.buffer, size)) for _ in range(20)]
     await asyncio.sleep(0)
     await joined.connection.close()
@@ -318,7 +320,7 @@ async def test_close__moves_running__each_ends_and_every_slot_comes_back(joined:
 async def test_fetch__cancelled__the_file_is_left_alone_at_once(joined: Joined) -> None:
     size = 16 * MIB
     fd = os.memfd_create("object")
-    registration = await joined.link.register(secrets.token_bytes(size), remote_write=False)
+    registration = await joined.domain.register(secrets.token_bytes(size), remote_write=False)
     move = asyncio.ensure_future(joined.fetch(registration.buffer, fd))
     while os.fstat(fd).st_size == 0:  # noqa: ASYNC110 - a file that grows tells nobody
         await asyncio.sleep(0)
@@ -349,11 +351,12 @@ async def test_accept__after_close__has_another_queue_pair_and_psn(joined: Joine
     assert len(seen) == 20
 
 
-async def test_register__buffer_of_another_link__is_not_reached(joined: Joined) -> None:
+async def test_register__buffer_of_another_domain__is_not_reached(joined: Joined) -> None:
     """Two gateways, one client: neither's connection opens what was registered for the other's."""
     fd, target = object_of(b"new bytes"), bytearray(b"old bytes")
     client = open_fabric(CONFIG, arena=False)
-    other = client.dial()
+    other = client.domain()
+    other.dial()
     registration = await other.register(target, remote_write=True)
     with pytest.raises(CompletionError):
         await joined.send(fd, registration.buffer, 9)
@@ -362,20 +365,67 @@ async def test_register__buffer_of_another_link__is_not_reached(joined: Joined) 
     os.close(fd)
 
 
-async def test_dial__no_place_for_another__leaves_nothing_behind(
+async def test_register__with_two_links__each_ones_peer_reaches_it(joined: Joined) -> None:
+    data, target = secrets.token_bytes(2 * MIB), bytearray(2 * MIB)
+    connection, link = joined.gateway.accept(), joined.domain.dial()
+    connection.connect(link.local)
+    link.connect(connection.local)
+    second = replace(joined, connection=connection, link=link)
+    fd = object_of(data)
+    registration = await joined.domain.register(target, remote_write=True)
+    halves = (
+        replace(registration.buffer, length_bytes=MIB),
+        replace(registration.buffer, addr=registration.buffer.addr + MIB, length_bytes=MIB),
+    )
+    await asyncio.gather(joined.send(fd, halves[0], MIB), second.send(fd, halves[1], MIB))
+    assert target == 2 * data[:MIB]
+    await joined.link.close()
+    assert await second.send(fd, registration.buffer, 2 * MIB) == 2 * MIB
+    assert target == data, "the other link's end takes nothing from this one"
+    os.close(fd)
+
+
+async def test_domain__closed__its_link_and_its_memory_are_gone(joined: Joined) -> None:
+    fd, target = object_of(b"new bytes"), bytearray(b"old bytes")
+    registration = await joined.domain.register(target, remote_write=True)
+    await asyncio.gather(joined.domain.close(), joined.domain.close())
+    assert not joined.link.usable
+    target.extend(b", longer")  # BufferError while anything borrows it
+    with pytest.raises(TransportError):
+        await joined.send(fd, registration.buffer, 9, deadline_s=0.3)
+    with pytest.raises(TransportError, match="closed"):
+        joined.domain.dial()
+    with pytest.raises(TransportError, match="closed"):
+        await joined.domain.register(target, remote_write=True)
+    os.close(fd)
+
+
+async def test_fabric__closed__closes_what_a_domain_still_has(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each link has a domain of its own: one that gets no queue pair must not keep it."""
     opened: list[object] = []
     domain_open, domain_close = binding.domain_open, binding.domain_close
     monkeypatch.setattr(binding, "domain_open", lambda f: opened.append(d := domain_open(f)) or d)
     monkeypatch.setattr(binding, "domain_close", lambda d: (opened.remove(d), domain_close(d)))
+    client, target = open_fabric(CONFIG, arena=False), bytearray(9)
+    for _ in range(3):
+        await client.domain().close()
+    domain = client.domain()
+    await domain.register(target, remote_write=True)
+    domain.dial()
+    assert len(opened) == 1
+    await client.close()
+    assert opened == []
+    target.extend(b"more")
+
+
+async def test_dial__no_place_for_another__leaves_the_others_as_they_are() -> None:
     client = open_fabric(replace(CONFIG, max_sessions=1), arena=False)
-    link = client.dial()
+    domain = client.domain()
+    link = domain.dial()
     for _ in range(3):
         with pytest.raises(BusyError):
-            client.dial()
-    assert len(opened) == 1
+            domain.dial()
     await link.close()
-    assert opened == []
+    await domain.dial().close()
     await client.close()

@@ -20,7 +20,7 @@ from gateway.client import Client, TransferPath, gpu
 from gateway.client import client as client_module
 from gateway.config import MIB
 from gateway.config.client import ClientLimits
-from gateway.dataplane.link import EngineLink
+from gateway.dataplane.domain import EngineDomain
 
 BUCKET = "buffers"
 
@@ -51,13 +51,13 @@ async def client(gateway: GatewayProcess) -> AsyncIterator[Client]:
 def registered(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Every registration that is made, as it is made."""
     made: list[Any] = []
-    register = EngineLink.register
+    register = EngineDomain.register
 
-    async def counted(self: EngineLink, buffer: Any, *, remote_write: bool) -> Any:
+    async def counted(self: EngineDomain, buffer: Any, *, remote_write: bool) -> Any:
         made.append(await register(self, buffer, remote_write=remote_write))
         return made[-1]
 
-    monkeypatch.setattr(EngineLink, "register", counted)
+    monkeypatch.setattr(EngineDomain, "register", counted)
     return made
 
 

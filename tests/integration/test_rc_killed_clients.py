@@ -191,17 +191,17 @@ async def drop(fabric: EngineFabric, desk: Desk, choice: random.Random) -> str:
         if get
         else f"/{BUCKET}/dropped-{choice.randrange(8)}"
     )
-    registration = await client.link.register(memory, remote_write=get)
+    registration = await client.domain.register(memory, remote_write=get)
     buffer = registration.buffer
     token = f"rc:{client.connection}:{buffer.addr:x}:{len(memory):x}:{buffer.rkey:x}"
     request = await DroppedRequest.begin(desk, "GET" if get else "PUT", path, token)
     answered = await request.answered(choice.uniform(0.0, 0.01))
     if choice.random() < 0.5:
-        await client.link.close()
+        await client.domain.close()
         request.drop()
     else:
         request.drop()
-        await client.link.close()
+        await client.domain.close()
     assert is_canary_or_fill(memory) if get else memory == canary(size)
     return "answered" if answered else "cut"
 
@@ -275,7 +275,7 @@ async def assert_all_come_back(gateway: GatewayProcess) -> None:
         fabric = open_fabric(RdmaConfig(fabric="soft", max_sessions=CONNECTIONS + 1), arena=False)
         stack.push_async_callback(fabric.close)
         clients = await asyncio.gather(*(dialled(fabric, desk) for _ in range(CONNECTIONS)))
-        one_more = fabric.dial()
+        one_more = fabric.domain().dial()
         over = desk.ask("POST", CONNECT, connect_headers(address_of(one_more)))
         assert over.status == 503
         targets = [bytearray(LONGEST_BYTES) for _ in clients]

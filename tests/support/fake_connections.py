@@ -50,10 +50,9 @@ class FakeRegistration:
 class FakeLink:
     """See dataplane/port.py."""
 
-    fabric: Any
+    domain: FakeDomain
     carrier: str = "verbs"
     usable: bool = True
-    registrations: list[FakeRegistration] = field(default_factory=list)
     events: list[str] = field(default_factory=list)
     local: QpAddress = LOCAL
     peer: QpAddress | None = None
@@ -61,8 +60,30 @@ class FakeLink:
     def connect(self, peer: QpAddress) -> None:
         self.peer = peer
 
+    async def close(self) -> None:
+        if self.usable:
+            self.events.append(f"closed with {len(self.domain.live)}")
+        self.usable = False
+
+
+@dataclass(eq=False)
+class FakeDomain:
+    """See dataplane/port.py."""
+
+    fabric: Any
+    registrations: list[FakeRegistration] = field(default_factory=list)
+    links: list[FakeLink] = field(default_factory=list)
+    closed: bool = False
+
+    def dial(self) -> FakeLink:
+        if self.fabric.dial_error:
+            raise self.fabric.dial_error
+        self.links.append(FakeLink(self))
+        self.fabric.links.append(self.links[-1])
+        return self.links[-1]
+
     async def register(self, buffer: Any, *, remote_write: bool) -> FakeRegistration:
-        assert self.usable, "a closed link registers nothing"
+        assert not self.closed, "a closed domain registers nothing"
         if self.fabric.attach_error:
             raise self.fabric.attach_error
         made = FakeRegistration(buffer, remote_write)
@@ -74,9 +95,9 @@ class FakeLink:
         return [made for made in self.registrations if not made.ended]
 
     async def close(self) -> None:
-        if self.usable:
-            self.events.append(f"closed with {len(self.live)}")
-        self.usable = False
+        self.closed = True
+        for link in self.links:
+            await link.close()
         for made in self.live:
             await made.close()
 
@@ -121,7 +142,7 @@ class FakeConnections:
         if link is None:
             return None
         start, length = int(addr, 16), int(size, 16)
-        (made,) = [one for one in link.live if one.buffer.rkey == int(rkey, 16)]
+        (made,) = [one for one in link.domain.live if one.buffer.rkey == int(rkey, 16)]
         assert made.remote_write == write
         assert made.buffer.addr <= start
         assert start + length <= made.buffer.addr + made.buffer.length_bytes

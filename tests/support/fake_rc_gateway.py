@@ -21,7 +21,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from awscrt import checksums as crt
 from botocore.credentials import Credentials
-from fake_connections import CONNECT, DISCONNECT, FakeConnections, FakeLink
+from fake_connections import CONNECT, DISCONNECT, FakeConnections, FakeDomain, FakeLink
 
 from gateway.client import Client
 from gateway.client import client as client_module
@@ -87,8 +87,10 @@ class FakeFabric:
     def __init__(self, server: FakeServer) -> None:
         self.server = server
         self.lanes: list[FakeLane] = []
+        self.domains: list[FakeDomain] = []
         self.links: list[FakeLink] = []
         self.attach_error: Exception | None = None
+        self.dial_error: Exception | None = None
         self.write_error: Exception | None = None
         self.closed = False
 
@@ -99,14 +101,14 @@ class FakeFabric:
         self.lanes.append(lane)
         return lane
 
-    def dial(self) -> FakeLink:
-        self.links.append(FakeLink(self))
-        return self.links[-1]
+    def domain(self) -> FakeDomain:
+        self.domains.append(FakeDomain(self))
+        return self.domains[-1]
 
     @property
     def registrations(self) -> list[Any]:
         """All that were ever made for a connection."""
-        return [made for link in self.links for made in link.registrations]
+        return [made for domain in self.domains for made in domain.registrations]
 
     def at(self, addr: int) -> FakeLane:
         return next(lane for lane in self.lanes if lane.buffer.addr == addr)
@@ -374,7 +376,8 @@ async def running_rig(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Rig]:
         limits = ClientLimits(backoff_s=0.0, max_backoff_s=0.0)
         yield Rig(server, fabric, str(listening.make_url("/")), limits, monkeypatch)
     assert all(lane.closed == 1 for lane in fabric.lanes), "a lane was not closed exactly once"
-    assert all(not link.usable and not link.live for link in fabric.links), "a link stayed open"
+    assert not any(link.usable for link in fabric.links), "a link stayed open"
+    assert not any(domain.live for domain in fabric.domains), "a buffer stayed registered"
 
 
 def lost(code: S3Code = S3Code.RDMA_TRANSFER_FAILED) -> TransportError:

@@ -18,21 +18,23 @@ from rc_client import (
 )
 
 from gateway.config import RdmaConfig
+from gateway.dataplane.domain import EngineDomain
 from gateway.dataplane.engine import EngineFabric, open_fabric
-from gateway.dataplane.link import EngineLink
+from gateway.dataplane.lane import EngineLane
 from gateway.dataplane.port import QpAddress
 
 
 class EngineClient(RcClient):
     """A client on a link of our data plane."""
 
-    def __init__(self, desk: Desk, welcome: Answer, link: EngineLink) -> None:
+    def __init__(self, desk: Desk, welcome: Answer, domain: EngineDomain, link: EngineLane) -> None:
         super().__init__(desk, welcome)
+        self.domain = domain
         self.link = link
 
     @asynccontextmanager
     async def lent(self, memory: bytes | bytearray, *, remote_write: bool) -> AsyncIterator[Memory]:
-        registration = await self.link.register(memory, remote_write=remote_write)
+        registration = await self.domain.register(memory, remote_write=remote_write)
         buffer = registration.buffer
         try:
             yield Memory(buffer.addr, buffer.rkey, buffer.length_bytes)
@@ -46,19 +48,20 @@ class EngineClient(RcClient):
         await self.link.received(cookie, None, HTTP_LIMIT_S)
 
 
-def address_of(link: EngineLink) -> Address:
+def address_of(link: EngineLane) -> Address:
     local = link.local
     return Address(local.qpn, local.psn, local.gid, local.lid)
 
 
 async def dialled(fabric: EngineFabric, desk: Desk, *, sign: bool = True) -> EngineClient:
     """A link of `fabric`, connected."""
-    link = fabric.dial()
+    domain = fabric.domain()
+    link = domain.dial()
     answer = await connect(desk, address_of(link), sign=sign)
     assert answer.status == 200, answer.body
     remote = address_in(answer)
     link.connect(QpAddress(remote.qpn, remote.psn, remote.gid, remote.lid))
-    return EngineClient(desk, answer, link)
+    return EngineClient(desk, answer, domain, link)
 
 
 @asynccontextmanager

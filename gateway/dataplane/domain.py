@@ -1,7 +1,7 @@
-"""A client's end of a connection: a queue pair, and the buffers that its peer may reach by it.
+"""A client's protection domain: ends of connections, and buffers that their peers may reach.
 
-Each link has a protection domain of its own, so that one gateway's connection opens no buffer that
-was registered for another's.
+Each gateway has one of its own, so that its connections open no buffer that was registered for
+another's.
 """
 
 from __future__ import annotations
@@ -9,14 +9,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from typing_extensions import Buffer
 
 from gateway.dataplane import binding
 from gateway.dataplane.failures import not_pinned
-from gateway.dataplane.lane import Core, EngineLane, Home
+from gateway.dataplane.lane import EngineLane
 from gateway.dataplane.port import RemoteBuffer
+from gateway.errors import TransportError
 
 log = logging.getLogger("gateway.dataplane")
 
@@ -60,15 +62,25 @@ class EngineRegistration:
                 binding.release(self._borrowed)
 
 
-class EngineLink(EngineLane):
-    """A lane without memory in a domain of its own; keeps the contract of ``port.Link``."""
+class EngineDomain:
+    """A protection domain in C; keeps the contract of ``port.Domain``."""
 
-    __slots__ = ("_domain", "_registered")
-
-    def __init__(self, home: Home, core: Core, psn: int, domain: Any) -> None:
-        super().__init__(home, core, psn)
-        self._domain = domain
+    def __init__(self, handle: Any, dial: Callable[[Any], EngineLane]) -> None:
+        self._handle = handle
+        self._dial = dial
+        self._links: list[EngineLane] = []
         self._registered: list[EngineRegistration] = []
+        self._closing: asyncio.Task[None] | None = None
+
+    @property
+    def closed(self) -> bool:
+        return self._closing is not None and self._closing.done()
+
+    def dial(self) -> EngineLane:
+        self._check_open()
+        link = self._dial(self._handle)
+        self._links = [*(other for other in self._links if not other.gone), link]
+        return link
 
     async def register(self, buffer: Buffer, *, remote_write: bool) -> EngineRegistration:
         self._check_open()
@@ -76,7 +88,7 @@ class EngineLink(EngineLane):
         borrowed = binding.borrow(buffer, writable=remote_write)
         length_bytes = memoryview(buffer).nbytes
         pinning = asyncio.ensure_future(
-            asyncio.to_thread(binding.region_open, self._domain, borrowed, length_bytes, access)
+            asyncio.to_thread(binding.region_open, self._handle, borrowed, length_bytes, access)
         )
         try:
             region = await asyncio.shield(pinning)
@@ -90,14 +102,23 @@ class EngineLink(EngineLane):
         self._registered = [*(kept for kept in self._registered if not kept.ended), registration]
         return registration
 
-    async def _teardown(self) -> None:
-        await super()._teardown()
+    async def close(self) -> None:
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        await asyncio.gather(*(link.close() for link in self._links))
         for registration in self._registered:
             await registration.close()
         try:
-            await asyncio.to_thread(binding.domain_close, self._domain)
+            await asyncio.to_thread(binding.domain_close, self._handle)
         except OSError as error:  # a registration is still being made; the fabric's close ends both
-            log.warning("a link's protection domain stays: %s", error.strerror)
+            log.warning("a protection domain stays: %s", error.strerror)
+
+    def _check_open(self) -> None:
+        if self._closing is not None:
+            raise TransportError("The RDMA session is closed.")
 
 
 def _undo(pinning: asyncio.Future[Any], borrowed: Any) -> None:
