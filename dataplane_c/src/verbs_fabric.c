@@ -184,8 +184,8 @@ static int make_cq(struct dp_verbs_fabric *self, uint32_t lanes_max)
 		return dp_verbs_error();
 	errno = 0;
 	self->cq = self->verbs.create_cq(self->context, cqes, NULL, self->channel, 0);
-	if (!self->cq)
-		return dp_verbs_error();
+	if (!self->cq) /* EINVAL: more entries than the device can (ibv_create_cq(3)) */
+		return errno == EINVAL ? -E2BIG : dp_verbs_error();
 	error = set_nonblocking(self->channel->fd);
 	return error ? error : set_nonblocking(self->context->async_fd);
 }

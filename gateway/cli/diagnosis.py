@@ -16,6 +16,9 @@ from gateway.dataplane.port import FabricUnavailable, LinkLayer
 _GID_NAMES = {GidType.IB: "IB", GidType.ROCE_V1: "RoCE v1", GidType.ROCE_V2: "RoCE v2"}
 
 
+_SOFT_ROCE_BACKLOG = 20_000  # packets: 16 connections' answers to READs, 2 MiB each
+
+
 class Level(Enum):
     """How a finding weighs."""
 
@@ -84,6 +87,7 @@ def diagnose(facts: HostFacts, config: RdmaConfig) -> tuple[Finding, ...]:
         *_kernel(facts),
         *_nodes(facts, lack),
         *_library(facts, lack),
+        *_backlog(facts),
         *(finding for info in facts.devices for finding in _port(info, facts, lack)),
         _soft(facts, config, lack),
         _memlock(facts, config, lack),
@@ -205,6 +209,18 @@ def _soft(facts: HostFacts, config: RdmaConfig, lack: Level) -> Finding:
         f"{detail}, for peers on this host",
         "for peers elsewhere set rdma.soft_address to an address of this host that they reach",
     )
+
+
+def _backlog(facts: HostFacts) -> Iterator[Finding]:
+    """The queue between virtual interfaces, or the loopback's, where Soft-RoCE drops first."""
+    if "rdma_rxe" in facts.drivers and 0 < facts.netdev_backlog < _SOFT_ROCE_BACKLOG:
+        yield Finding(
+            Level.NOTE,
+            "Soft-RoCE",
+            f"{facts.netdev_backlog} packets may wait between interfaces of this host: PUTs of "
+            "several clients at once lose some, and are tried again",
+            f"sysctl net.core.netdev_max_backlog={_SOFT_ROCE_BACKLOG}",
+        )
 
 
 def _port(info: DeviceInfo, facts: HostFacts, lack: Level) -> Iterator[Finding]:

@@ -32,6 +32,7 @@ class HostFacts:
         memlock_bytes: how much may be pinned; None is without limit.
         huge_pages_free / huge_page_bytes: of the default size; 0 where there are none.
         container: "docker", "podman", "kubernetes", … or "" on a host of its own.
+        netdev_backlog: packets that wait for a processor at most; 0 where it isn't told.
         soft_problem: why the soft fabric can't be opened, and the remedy; None where it can.
     """
 
@@ -45,6 +46,7 @@ class HostFacts:
     huge_pages_free: int
     huge_page_bytes: int
     container: str
+    netdev_backlog: int
     soft_problem: FabricUnavailable | None
 
 
@@ -76,6 +78,7 @@ def read_host(config: RdmaConfig, root: Path = ROOT) -> HostFacts:
         huge_pages_free=huge_pages_free,
         huge_page_bytes=huge_page_bytes,
         container=_container(root),
+        netdev_backlog=int(_text(root / "proc/sys/net/core/netdev_max_backlog") or 0),
         soft_problem=soft.problem(config),
     )
 

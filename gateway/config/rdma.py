@@ -58,9 +58,9 @@ class RdmaConfig:
         4 * MIB, "longest piece that files are read and written in", low=4 * KIB
     )
     connections: int = setting(
-        64, "connections (rc: tokens) that are open at once", low=0, high=4096
+        256, "connections (rc: tokens) that are open at once", low=0, high=4096
     )
-    connections_per_key: int = setting(16, "connections of one access key at once")
+    connections_per_key: int = setting(128, "connections of one access key at once")
     connection_staging_bytes: int = setting(
         128 * MIB, "pinned staging that all connections share, in slots", low=64 * KIB
     )

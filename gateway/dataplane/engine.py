@@ -116,6 +116,11 @@ def _started(
 def _not_opened(info: DeviceInfo, error: OSError) -> FabricUnavailable:
     if error.errno in (errno.ENOSYS, errno.ELIBACC, errno.ELIBBAD):
         return unavailable(error)
+    if error.errno == errno.E2BIG:
+        return FabricUnavailable(
+            f"{info.device} has no completion queue for as many lanes and connections",
+            "configure fewer (rdma.connections, rdma.lanes, or rdma.max_sessions of a client)",
+        )
     return FabricUnavailable(
         f"{info.device} port {info.port} can't be opened ({error.strerror})",
         "see dmesg; if it says memory, " + MEMLOCK_REMEDY,
@@ -152,7 +157,3 @@ def _info(kind: str, handle: Any, device: DeviceInfo, gid: Gid, because: str) ->
         mtu_active_bytes=opened.mtu_active_bytes,
         because=because,
     )
-
-
-def _arena_lanes(config: RdmaConfig) -> int:
-    return sum(lane.count for lane in config.lanes) + config.connections

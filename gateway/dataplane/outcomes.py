@@ -39,8 +39,9 @@ def raise_failure(event: Event, doing: str) -> None:
         case errno.EPROTO:
             raise TransportError(
                 f"RDMA {doing}: the device reported data that it had not placed, as Linux's "
-                "Soft-RoCE does for answers out of turn, broken or forged; where peers can't be "
-                'trusted, use an RDMA card or rdma.fabric = "soft".'
+                "Soft-RoCE does for answers out of turn, lost (raise net.core.netdev_max_backlog), "
+                "broken or forged; where peers can't be trusted, use an RDMA card or "
+                'rdma.fabric = "soft".'
             )
         case errno.EBADMSG:
             raise DamagedError(f"{doing}: stored bytes do not have their checksum")

@@ -73,6 +73,7 @@ async def test_open_fabric__memlock_too_small__says_what_to_raise(client: Engine
         ({"device": "mlx5_77"}, "no RDMA device 'mlx5_77'"),
         ({"port": 3}, "no port 3"),
         ({"gid_index": 200}, "no usable GID"),
+        ({"max_sessions": 4096}, r"no completion queue for as many.*rdma\.connections"),
     ],
 )
 async def test_open_fabric__wrong_setting__names_it(change: dict[str, object], reason: str) -> None:

@@ -36,6 +36,7 @@ GOOD = HostFacts(
     huge_pages_free=4096,
     huge_page_bytes=2 * MIB,
     container="",
+    netdev_backlog=1000,
     soft_problem=None,
 )
 MISSING = FabricUnavailable("libibverbs is not installed", "install libibverbs1")
@@ -110,6 +111,7 @@ def test_host__lacks_something__cannot_and_says_what_to_do(
     [
         (replace(GOOD, drivers=()), "modprobe rdma_rxe"),
         (replace(GOOD, huge_pages_free=0), "vm.nr_hugepages="),
+        (replace(GOOD, drivers=("ib_core", "rdma_rxe")), "net.core.netdev_max_backlog=20000"),
         (replace(GOOD, devices=(replace(PORT, mtu_bytes=1024),)), "mtu 4200"),
         (replace(GOOD, devices=(PORT, replace(PORT, device="b", problem="it is iWARP"))), "iWARP"),
     ],
@@ -189,7 +191,13 @@ def test_verdict__gateway_there_refuses__is_its_reason() -> None:
 def test_read_host__from_its_files__reads_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for directory in ("sys/module/rdma_rxe", "dev/infiniband", "proc/self", "run"):
+    for directory in (
+        "sys/module/rdma_rxe",
+        "dev/infiniband",
+        "proc/self",
+        "proc/sys/net/core",
+        "run",
+    ):
         (tmp_path / directory).mkdir(parents=True)
     rate = tmp_path / "sys/class/infiniband/mlx5_0/ports/1/rate"
     rate.parent.mkdir(parents=True)
@@ -198,6 +206,7 @@ def test_read_host__from_its_files__reads_them(
     (tmp_path / "run/.containerenv").touch()
     (tmp_path / "proc/self/status").write_text("CapEff:\t0000000000000000\n")
     (tmp_path / "proc/meminfo").write_text("HugePages_Free:     7\nHugepagesize:    2048 kB\n")
+    (tmp_path / "proc/sys/net/core/netdev_max_backlog").write_text("1000\n")
     monkeypatch.setattr(host, "list_devices", lambda: (PORT,))
     monkeypatch.setattr(host.resource, "getrlimit", lambda _which: (64 * 1024, 64 * 1024))
     facts = read_host(AUTO, tmp_path)
@@ -206,7 +215,7 @@ def test_read_host__from_its_files__reads_them(
     assert facts.rates == {("mlx5_0", 1): "100 Gb/sec (4X EDR)"}
     assert facts.memlock_bytes == 64 * 1024
     assert (facts.huge_pages_free, facts.huge_page_bytes) == (7, 2 * MIB)
-    assert facts.container == "podman"
+    assert (facts.container, facts.netdev_backlog) == ("podman", 1000)
 
 
 def test_read_host__with_ipc_lock__has_no_limit(
