@@ -23,10 +23,17 @@ class Link:
     gid_index: int
 
 
-def write_bandwidth_gb_s(link: Link, message_bytes: int) -> float:
-    """The average that ib_write_bw reports for one message size, in 10^9 bytes per second."""
-    iterations = max(LEAST_ITERATIONS, BYTES_PER_RUN // message_bytes)
-    row = _row("ib_write_bw", link, message_bytes, iterations, "--report_gbits")
+def write_bandwidth_gb_s(link: Link, message_bytes: int, queue_pairs: int = 1) -> float:
+    """The average that ib_write_bw reports for one message size, in 10^9 bytes per second.
+
+    Args:
+        link: the ends.
+        message_bytes: of each WRITE.
+        queue_pairs: how many, all at once.
+    """
+    iterations = max(LEAST_ITERATIONS, BYTES_PER_RUN // message_bytes // queue_pairs)
+    flags = ["--report_gbits", "-q", str(queue_pairs)]
+    row = _row("ib_write_bw", link, message_bytes, iterations, *flags)
     return float(row[3]) / 8  # bytes, iterations, peak, average [Gb/s], message rate
 
 

@@ -1,10 +1,10 @@
 """PUT and GET by both RDMA protocols, by HTTP and by boto3, through one real gateway.
 
 `make bench` runs it where there is an RDMA device, or in the rig's virtual machine. There every
-absolute number is an emulator's; what counts is the ratio to ib_write_bw and ib_write_lat, measured
-in the same run before and after the transfers of each size, and of the ways to each other. With
-`--soft` (`make bench-soft`) the soft fabric of this host carries them, without a yardstick. Prints
-a table; `--json` prints the same as JSON.
+absolute number is an emulator's; what counts is the ratio to ib_write_lat and to ib_write_bw, by
+one queue pair and by four (-q 4), measured in the same run before and after the transfers of each
+size, and of the ways to each other. With `--soft` (`make bench-soft`) the soft fabric of this host
+carries them, without a yardstick. Prints a table; `--json` prints the same as JSON.
 
 The ways: `rc:` is a connection, one request for each transfer; `hipobj` is hipobj-rc-v2, a session
 for each; `HTTP` is the same client without RDMA. A transfer's time is what a program waits for:
@@ -50,9 +50,10 @@ ALLOWANCE_BYTES = 150 * MIB  # of the gateway's memory, besides its staging
 
 @dataclass(frozen=True, slots=True)
 class Yardstick:
-    """What perftest reaches with messages of one size."""
+    """What perftest reaches with messages of one size; `spread` is by AT_ONCE queue pairs."""
 
     write_gb_s: float
+    spread_gb_s: float
     latency_s: float
 
 
@@ -154,13 +155,19 @@ async def measure(
 
 def yardstick(ends: Link, size_bytes: int) -> Yardstick:
     """Of one moment."""
-    return Yardstick(write_bandwidth_gb_s(ends, size_bytes), write_latency_s(ends, size_bytes))
+    return Yardstick(
+        write_bandwidth_gb_s(ends, size_bytes),
+        write_bandwidth_gb_s(ends, size_bytes, AT_ONCE),
+        write_latency_s(ends, size_bytes),
+    )
 
 
 def between(before: Yardstick, after: Yardstick) -> Yardstick:
     """Of the time in between: a machine changes its pace."""
     return Yardstick(
-        (before.write_gb_s + after.write_gb_s) / 2, (before.latency_s + after.latency_s) / 2
+        (before.write_gb_s + after.write_gb_s) / 2,
+        (before.spread_gb_s + after.spread_gb_s) / 2,
+        (before.latency_s + after.latency_s) / 2,
     )
 
 
@@ -194,14 +201,17 @@ async def run(directory: Path, ends: Link | None, tell: Callable[[Measurement], 
 
 def table(report: Report) -> str:
     """The report for a reader."""
-    lines = ["  size      ib_write_bw     ib_write_lat"] if report.yardsticks else []
+    lines = []
+    if report.yardsticks:
+        lines.append(f"  size      ib_write_bw           -q {AT_ONCE}     ib_write_lat")
     lines += [
-        f"{format_size(size):>6}  {one.write_gb_s:8.3f} GB/s  {one.latency_s * 1e6:10.1f} us"
+        f"{format_size(size):>6}  {one.write_gb_s:8.3f} GB/s  {one.spread_gb_s:8.3f} GB/s"
+        f"  {one.latency_s * 1e6:10.1f} us"
         for size, one in report.yardsticks.items()
     ]
     lines += [
         "",
-        "  size  op   at once  way     transfers/s     GB/s   to bw  to hipobj"
+        f"  size  op   at once  way     transfers/s     GB/s   to bw   -q {AT_ONCE}  to hipobj"
         "  CPU ms: gateway   client",
     ]
     hipobj = {
@@ -211,11 +221,14 @@ def table(report: Report) -> str:
     }
     for one in sorted(report.measurements, key=_order):
         standard = report.yardsticks.get(one.size_bytes)
-        ratio = f"{one.rate_gb_s / standard.write_gb_s:6.3f}" if standard else "     -"
+        ratio, spread = (
+            f"{one.rate_gb_s / rate:6.3f}" if rate else "     -"
+            for rate in ((standard.write_gb_s, standard.spread_gb_s) if standard else (None, None))
+        )
         faster = hipobj[one.operation, one.size_bytes, one.at_once] / one.seconds
         lines.append(
             f"{format_size(one.size_bytes):>6}  {one.operation}  {one.at_once:7}  {one.way:<6}  "
-            f"{1 / one.seconds:11.1f}  {one.rate_gb_s:7.3f}  {ratio}  {faster:9.2f}"
+            f"{1 / one.seconds:11.1f}  {one.rate_gb_s:7.3f}  {ratio}  {spread}  {faster:9.2f}"
             f"{one.gateway_cpu_s * 1e3:17.1f}  {one.client_cpu_s * 1e3:7.1f}"
         )
     lines.append(
