@@ -122,6 +122,14 @@ async def test_buffer__whose_parts_go_by_several_links__is_registered_once(
     assert len(connected.fabric.registrations) == 1
 
 
+def break_one_transfer(rig: Rig) -> None:
+    """The next, on whichever link it comes."""
+    broken = iter([True])
+    rig.server.hooks.append(
+        lambda _seen: error(500, "RDMATransferFailed", "lost") if next(broken, False) else None
+    )
+
+
 def by_the_gateway(rig: Rig) -> None:
     connections = rig.server.connections
     connections.on, connections.refusal = False, (503, "SlowDown", "rdma.connections_per_key")
@@ -179,10 +187,7 @@ async def test_one_link__broken__the_transfers_of_the_others_go_on(
         await client.get_into("b", "k", bytearray(SIZE))
         await together(client, gate, 2)
         first = connected.fabric.links[0]
-        broken = iter([True])
-        connected.server.hooks.append(
-            lambda _seen: error(500, "RDMATransferFailed", "lost") if next(broken, False) else None
-        )
+        break_one_transfer(connected)
         await client.get_into("b", "k", bytearray(SIZE))
         closed = [link for link in connected.fabric.links if not link.usable]
         assert len(closed) == 1
@@ -197,10 +202,7 @@ async def test_one_link__broken_and_no_other_to_be_had__its_transfer_goes_by_an_
         await client.get_into("b", "k", bytearray(SIZE))
         await together(client, gate, 2)
         by_the_gateway(connected)
-        broken = iter([True])
-        connected.server.hooks.append(
-            lambda _seen: error(500, "RDMATransferFailed", "lost") if next(broken, False) else None
-        )
+        break_one_transfer(connected)
         done = await client.get_into("b", "k", bytearray(SIZE))
     assert done.path is TransferPath.RDMA
     assert tokens(connected)[-1] == tokens(connected)[0]
