@@ -14,9 +14,7 @@ from gateway.dataplane.devices import DeviceInfo, Gid, GidType, choose_port
 from gateway.dataplane.port import FabricUnavailable, LinkLayer
 
 _GID_NAMES = {GidType.IB: "IB", GidType.ROCE_V1: "RoCE v1", GidType.ROCE_V2: "RoCE v2"}
-
-
-_SOFT_ROCE_BACKLOG = 20_000  # packets: 16 connections' answers to READs, 2 MiB each
+_SOFT_ROCE_BACKLOG = 20_000  # packets: 39 answers to READs of 2 MiB, in packets of 4 KiB
 
 
 class Level(Enum):

@@ -189,7 +189,7 @@ def joined(argv: Sequence[str]) -> list[str]:
     """
     words: list[str] = []
     for word in argv:
-        if words and words[-1] == _VERSION_ID:
+        if words and words[-1] == _VERSION_ID and "--" not in words:
             words[-1] += f"={word}"
         else:
             words.append(word)

@@ -4,7 +4,7 @@ The first is made when the first transfer wants it, and made again after it brok
 each that there is has enough under way: a queue pair is one path, so it is one port of a bond and
 one of the ways through the network. PUTs stay with one: their bytes answer READs, which no
 acknowledgement paces, and those of several queue pairs together overrun a receiver that has no
-flow control (Soft-RoCE lost one PUT in six).
+flow control (Soft-RoCE lost one PUT in seven).
 
 All are in one protection domain, where a buffer is registered once for them: their peer reaches
 what is registered for it, and nothing else.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import secrets
 from collections.abc import AsyncIterator
@@ -417,6 +418,19 @@ async def test_fabric__closed__closes_what_a_domain_still_has(
     await client.close()
     assert opened == []
     target.extend(b"more")
+
+
+async def test_domain__the_device_has_no_room__says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(_fabric: object) -> object:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    client = open_fabric(CONFIG, arena=False)
+    monkeypatch.setattr(binding, "domain_open", full)
+    with pytest.raises(TransportError, match="LimitMEMLOCK"):
+        client.domain()
+    await client.close()
 
 
 async def test_dial__no_place_for_another__leaves_the_others_as_they_are() -> None:

@@ -127,7 +127,7 @@ class FakeConnections:
         }
         return web.Response(headers=headers)
 
-    def disconnect(self) -> web.Response:
+    async def disconnect(self) -> web.Response:
         self.disconnects += 1
         return web.Response(status=204)
 

@@ -173,7 +173,7 @@ class FakeServer:
         if seen.raw_path == CONNECT:
             return self.connections.connect() or error(*self.connections.refusal)
         if seen.raw_path == DISCONNECT:
-            return self.connections.disconnect()
+            return await self.connections.disconnect()
         self.seen.append(seen)
         for hook in self.hooks:
             try:

@@ -46,6 +46,11 @@ def test_version_id__whatever_it_begins_with__is_the_options_value(
     assert parsed.version_id == version
 
 
+def test_version_id__as_a_name_of_a_file__is_one() -> None:
+    words = ["put", "--", "--version-id", "s3://b/k"]
+    assert options.joined(words) == words
+
+
 def test_version_id__without_a_value__is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["rm", "s3://b/k", "--version-id"])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
+import numpy as np
 import pytest
 from aiohttp import web
 from fake_rc_gateway import FakeServer, Rig, Seen, error
@@ -206,6 +207,35 @@ async def test_one_link__broken_and_no_other_to_be_had__its_transfer_goes_by_an_
         done = await client.get_into("b", "k", bytearray(SIZE))
     assert done.path is TransferPath.RDMA
     assert tokens(connected)[-1] == tokens(connected)[0]
+
+
+async def hangs() -> web.Response:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+async def refuses() -> web.Response:
+    return error(500, "InternalError", "no")
+
+
+@pytest.mark.parametrize("answer", [hangs, refuses])
+async def test_disconnect__never_done__the_client_ends_and_nothing_stays_registered(
+    connected: Rig,
+    answer: Callable[[], Awaitable[web.Response]],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    connected.server.connections.disconnect = answer  # type: ignore[method-assign,assignment]
+    limits = connected.tight(cancel_timeout_s=0.05)
+    async with connected.client(rdma="require", limits=limits) as client:
+        await client.get_into("b", "k", np.zeros(SIZE, np.uint8))
+        break_one_transfer(connected)
+        array = np.zeros(SIZE, np.uint8)
+        async with asyncio.timeout(5):
+            await client.get_into("b", "k", array)
+        assert connected.fabric.domains[0].live
+    assert [link.usable for link in connected.fabric.links] == [False, False]
+    assert connected.fabric.domains[0].live == []
+    assert "a bug" not in caplog.text
 
 
 @pytest.fixture
